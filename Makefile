@@ -1,0 +1,62 @@
+# The one entry for people and CI. `make` lists the targets.
+SHELL := /bin/bash
+export CGO_ENABLED ?= 0
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+SERVICES := loader chunker extractor resolver committer reviewer
+MODULES := pkg $(addprefix services/,$(SERVICES)) cmd/factmill integration bench
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-zA-Z0-9/_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## (.*)/  \1|\2/' | column -t -s'|'
+
+.PHONY: build
+build: ## build bin/factmill
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/factmill ./cmd/factmill
+
+.PHONY: services
+services: ## build every service as a binary of its own into bin/
+	for s in $(SERVICES); do go build -trimpath -ldflags '$(LDFLAGS)' -o bin/factmill-$$s ./services/$$s/cmd/$$s || exit 1; done
+
+.PHONY: demo
+demo: build ## ingest the sample corpus and show what came of it
+	./bin/factmill demo
+
+.PHONY: test
+test: build ## every test that needs Go alone
+	go test work -timeout 14m
+
+.PHONY: test/short
+test/short: ## unit tests without the end-to-end ones
+	go test -short ./pkg/... $(foreach s,$(SERVICES),./services/$(s)/...) ./cmd/factmill/...
+
+.PHONY: test/race
+test/race: ## the tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test work -race -timeout 40m
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for a few seconds each
+	./make/fuzz.sh 5s
+
+.PHONY: lint
+lint: ## gofmt and vet
+	@bad=$$(gofmt -l pkg services cmd integration bench); if [ -n "$$bad" ]; then echo "not gofmt-ed: $$bad"; exit 1; fi
+	go vet work
+
+.PHONY: alone
+alone: ## build every module outside the workspace
+	for m in $(MODULES); do (cd $$m && GOWORK=off go build ./...) || exit 1; done
+
+.PHONY: bench
+bench: ## the benchmarks, once each
+	go test -run '^$$' -bench . -benchtime 1x ./bench/...
+
+.PHONY: examples
+examples: build ## write the expected graph of the examples anew (look at the diff)
+	./make/examples.sh
+
+.PHONY: ci
+ci: lint alone test ## what CI runs

@@ -1,0 +1,5 @@
+package deps
+import (
+_ "github.com/stretchr/testify/require"
+_ "github.com/nats-io/nats.go"
+)

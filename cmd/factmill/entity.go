@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/pkg/api"
+)
+
+// oneEntity reads "ID" or "--type T NAME"; a name alone is enough where one type has it.
+func oneEntity(typ string, args []string) (id, name string, err error) {
+	if len(args) == 0 {
+		return "", "", errors.New("name an entity: its id, or --type T NAME")
+	}
+	word := strings.Join(args, " ")
+	if typ == "" && isID(word) {
+		return word, "", nil
+	}
+	return "", word, nil
+}
+
+// isID says whether s looks like an entity's or relation's id: a UUID.
+func isID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, r := range s {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		hex := r >= '0' && r <= '9' || r >= 'a' && r <= 'f' || r >= 'A' && r <= 'F'
+		if dash != (r == '-') || !dash && !hex {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cli) entityCmd() *cobra.Command {
+	var req api.EntityGet
+	cmd := &cobra.Command{
+		Use: "entity ID | --type T NAME", Short: "Show an entity with its values and relations", Args: cobra.MinimumNArgs(1),
+		Long: `Show one entity: its mentions, its property values and the relations it stands in, each with the sentences that say so.
+
+Name it by id, or by --type and name. A name alone does where only one type has it. Case and spacing of names do not matter.`,
+		Example: "  factmill entity --type Person 'Ada Lovelace'\n  factmill entity 'acme ltd' --json\n  factmill entity 5f1c…",
+		RunE: ask(c, "query.entity", func(_ *cobra.Command, args []string) (any, error) {
+			var err error
+			req.ID, req.Name, err = oneEntity(req.Type, args)
+			return req, err
+		}, render.Entity),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Type, "type", "", "the entity's `type`")
+	f.IntVar(&req.Limit, "limit", 0, "evidence and relations shown (default 50)")
+	f.Uint64Var(&req.AsOf, "as-of", 0, "as of this commit `sequence`")
+	f.StringVar(&req.Offsets, "offsets", "", "count offsets in `bytes`, runes or utf16")
+	return cmd
+}

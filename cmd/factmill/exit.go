@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/schema"
+)
+
+// Exit codes of the contract.
+const (
+	exitDone        = 0 // done; a held job too
+	exitFailed      = 1 // the work failed: the job rolled back, nothing was committed
+	exitUsage       = 2 // wrong usage or configuration
+	exitUnreachable = 3 // a needed part could not be reached
+	exitPartial     = 4 // done, but some documents were skipped, quarantined or failed
+)
+
+// coded is an error that knows its exit code. A nil err prints nothing: the command has said it all.
+type coded struct {
+	code int
+	err  error
+}
+
+func (e *coded) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *coded) Unwrap() error { return e.err }
+
+// usagef is wrong usage or configuration.
+func usagef(format string, args ...any) error {
+	return &coded{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// usage makes err wrong usage; nil stays nil.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &coded{exitUsage, err}
+}
+
+// failf is work that failed.
+func failf(format string, args ...any) error {
+	return &coded{exitFailed, fmt.Errorf(format, args...)}
+}
+
+// exitCode is the exit code of what a command returned.
+func exitCode(err error) int {
+	var (
+		c       *coded
+		refused *api.Error
+		door    *events.Refusal
+		badFile *schema.Error
+		inUse   *target.InUse
+	)
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &c):
+		return c.code
+	case errors.As(err, &inUse):
+		return exitUnreachable
+	case errors.As(err, &badFile), errors.As(err, &door):
+		return exitUsage
+	case errors.As(err, &refused):
+		return apiCode(refused)
+	case unreachable(err):
+		return exitUnreachable
+	default:
+		return exitFailed
+	}
+}
+
+// apiCode sorts the refusals of the services: what was asked wrongly, what is away, what did not work out.
+func apiCode(e *api.Error) int {
+	switch e.Status {
+	case 400, 413:
+		return exitUsage
+	case 429, 503:
+		return exitUnreachable
+	default:
+		return exitFailed
+	}
+}
+
+func unreachable(err error) bool {
+	for _, e := range []error{
+		bus.ErrUnreachable, bus.ErrRefused, target.ErrNoAnswer, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrConnectionClosed,
+		nats.ErrNoServers, nats.ErrDisconnected, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// message is what people read of an error: what went wrong, with the details that help.
+func message(err error) string {
+	var refused *api.Error
+	if !errors.As(err, &refused) {
+		return err.Error()
+	}
+	var b strings.Builder
+	b.WriteString(err.Error())
+	if refused.Code != "" {
+		fmt.Fprintf(&b, " (%s)", refused.Code)
+	}
+	if list, ok := refused.Details["problems"].([]any); ok {
+		for _, p := range list {
+			if m, ok := p.(map[string]any); ok {
+				fmt.Fprintf(&b, "\n  %v: %v", m["path"], m["message"])
+			} else {
+				fmt.Fprintf(&b, "\n  %v", p)
+			}
+		}
+	}
+	return b.String()
+}

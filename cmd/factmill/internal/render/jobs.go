@@ -1,0 +1,194 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// shownFailures is how many failures of one stage are named; --json has all that were kept.
+const shownFailures = 10
+
+// Job shows what a job did.
+func Job(w io.Writer, s api.JobStatus) error {
+	p := &printer{w: w}
+	p.f("job %s %s", s.Job, headline(s))
+	if s.Reason != "" {
+		p.f("  reason      %s", s.Reason)
+	}
+	p.f("  documents   %s", documents(s.Documents))
+	if s.Op != "delete" {
+		p.work(s.Stages)
+	}
+	p.merge(s)
+	for i, r := range s.Removed {
+		if i == shownFailures {
+			p.f("  removed     … and %s", Count(len(s.Removed)-i, "more", "more"))
+			break
+		}
+		p.f("  removed     %s", End(r, quoteWidth))
+	}
+	for _, f := range AllFailures(s.Stages) {
+		p.failures(f.stage, f.Failures)
+	}
+	return p.err
+}
+
+func headline(s api.JobStatus) string {
+	state := strings.ReplaceAll(s.State, "_", " ")
+	parts := []string{"graph " + s.Graph}
+	if s.CommitSeq > 0 {
+		parts = append(parts, fmt.Sprintf("sequence %d", s.CommitSeq))
+	}
+	if d, ok := took(s); ok {
+		parts = append(parts, d)
+	}
+	return state + " (" + strings.Join(parts, ", ") + ")"
+}
+
+func took(s api.JobStatus) (string, bool) {
+	from, err1 := time.Parse(time.RFC3339Nano, s.OpenedAt)
+	to, err2 := time.Parse(time.RFC3339Nano, s.EndedAt)
+	if err1 != nil || err2 != nil || to.Before(from) {
+		return "", false
+	}
+	d := to.Sub(from)
+	if d > time.Minute {
+		return d.Round(time.Second).String(), true
+	}
+	return d.Round(10 * time.Millisecond).String(), true
+}
+
+func documents(d api.DocumentCounts) string {
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		name string
+	}{
+		{d.Added, "added"}, {d.Updated, "updated"}, {d.Unchanged, "unchanged"}, {d.Deleted, "deleted"},
+		{d.Superseded, "superseded"}, {d.Skipped, "skipped"}, {d.Quarantined, "quarantined"}, {d.Failed, "failed"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, Number(c.n)+" "+c.name)
+		}
+	}
+	if len(parts) == 0 {
+		return Number(d.Total)
+	}
+	return Number(d.Total) + ": " + strings.Join(parts, ", ")
+}
+
+func (p *printer) work(s api.Stages) {
+	if s.Chunking.Chunks > 0 {
+		p.f("  chunks      %s (%s)", Number(s.Chunking.Chunks), Count(s.Chunking.Tables, "table", "tables"))
+	}
+	e := s.Extraction
+	if e.ChunksProcessed > 0 {
+		p.f("  read        %s, %s, %s", Count(e.Entities, "mention", "mentions"), Count(e.Relations, "relation", "relations"),
+			Count(e.Properties, "property value", "property values"))
+	}
+	if e.CandidatesWritten+e.CandidatesSuppressed > 0 {
+		p.f("  candidates  %s for review, %s suppressed", Number(e.CandidatesWritten), Number(e.CandidatesSuppressed))
+	}
+	dropped := 0
+	for _, d := range e.Dropped {
+		dropped += d.Count
+	}
+	if dropped > 0 {
+		p.f("  dropped     %s without evidence or sense", Count(dropped, "item", "items"))
+	}
+	if x := s.Escalation; x.Escalated > 0 {
+		p.f("  model       %s of %s eligible chunks, %s tokens", Number(x.Escalated), Number(x.Eligible),
+			Number(x.PromptTokens+x.CompletionTokens))
+	}
+}
+
+func (p *printer) merge(s api.JobStatus) {
+	m, st := s.Stages.Merge, s.Stages.Storage
+	if m.EntitiesCreated+m.EntitiesUpdated+st.EntitiesRemoved > 0 {
+		p.f("  entities    %s new, %s updated, %s removed", Number(m.EntitiesCreated), Number(m.EntitiesUpdated), Number(st.EntitiesRemoved))
+	}
+	if m.RelationsCreated+m.RelationsJoined+st.RelationsRemoved > 0 {
+		p.f("  relations   %s new, %s with more evidence, %s removed", Number(m.RelationsCreated), Number(m.RelationsJoined), Number(st.RelationsRemoved))
+	}
+	if m.Conflicts > 0 {
+		p.f("  conflicts   %s", Number(m.Conflicts))
+	}
+}
+
+// StageFailures is the failures of one stage.
+type StageFailures struct {
+	stage string
+	api.Failures
+}
+
+// AllFailures lists the stages that had failures, in pipeline order.
+func AllFailures(s api.Stages) []StageFailures {
+	var out []StageFailures
+	for _, f := range []StageFailures{
+		{"ingestion", s.Ingestion.Failures}, {"chunking", s.Chunking.Failures}, {"extraction", s.Extraction.Failures},
+		{"escalation", s.Escalation.Failures}, {"resolution", s.Resolution.Failures}, {"merge", s.Merge.Failures},
+		{"storage", s.Storage.Failures},
+	} {
+		if f.Total > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (p *printer) failures(stage string, f api.Failures) {
+	for i, x := range f.List {
+		if i == shownFailures {
+			break
+		}
+		p.f("  %-11s %s", stage, failure(x))
+	}
+	if more := f.Total - min(shownFailures, len(f.List)); more > 0 {
+		p.f("  %-11s … and %s", stage, Count(more, "more failure", "more failures"))
+	}
+}
+
+func failure(x graph.Failure) string {
+	return fmt.Sprintf("%s: %s (%s)", x.Item, x.Message, x.Code)
+}
+
+// Jobs shows a list of jobs.
+func Jobs(w io.Writer, r api.JobListReply) error {
+	p := &printer{w: w}
+	if len(r.Jobs) == 0 {
+		p.f("no jobs")
+	}
+	t := NewTable("JOB", "STATE", "OP", ">DOCUMENTS", ">SEQUENCE", "OPENED", "REASON").Cap(6, 60)
+	for _, j := range r.Jobs {
+		seq := ""
+		if j.CommitSeq > 0 {
+			seq = fmt.Sprint(j.CommitSeq)
+		}
+		t.Row(j.Job, j.State, j.Op, Number(j.Documents.Total), seq, j.OpenedAt, j.Reason)
+	}
+	p.table(t)
+	if r.Next != "" {
+		p.f("more: --cursor %s", r.Next)
+	}
+	return p.err
+}
+
+// Step is how far a job is: done and total steps over all stages, and the stage that has the most waiting.
+func Step(s api.JobStatus) (done, total int64, what string) {
+	what = "job " + s.Job + " " + strings.ReplaceAll(s.State, "_", " ")
+	most := 0
+	for _, p := range s.Progress {
+		done += int64(p.Done)
+		total += int64(p.Done + p.Waiting)
+		if p.Waiting > most {
+			most = p.Waiting
+			what = p.Stage
+		}
+	}
+	return done, total, what
+}

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/api"
+)
+
+// subject is what a candidate group says, in words.
+func subject(g api.Group) string {
+	switch g.Kind {
+	case "relation":
+		return g.SourceText + "  " + g.Label + "  " + g.TargetText
+	case "property":
+		return g.SourceText + "  " + g.Label + " = " + g.Text
+	}
+	return g.Text + "  (" + g.Label + ")"
+}
+
+// Groups shows a page of the review list.
+func Groups(w io.Writer, r api.ReviewListReply) error {
+	p := &printer{w: w}
+	if len(r.Groups) == 0 {
+		p.f("nothing waits for review here")
+	}
+	for _, g := range r.Groups {
+		p.group(g)
+	}
+	if len(r.Groups) > 0 {
+		p.f("%s of %s", Number(len(r.Groups)), Count(r.Total, "group", "groups"))
+	}
+	if r.Next != "" {
+		p.f("more: --cursor %s", r.Next)
+	}
+	return p.err
+}
+
+func (p *printer) group(g api.Group) {
+	p.f("%s", subject(g))
+	p.f("  %s %s  seen %s in %s  confidence %s  %s", g.Kind, g.State, Count(g.Count, "time", "times"),
+		Count(g.Documents, "document", "documents"), Confidence(g.Confidence), strings.Join(g.Reasons, ", "))
+	if g.Sample.Quote != "" {
+		p.f("  %s  %s [%d:%d]", Quote(g.Sample.Quote, quoteWidth), g.Sample.Document, g.Sample.Start, g.Sample.End)
+	}
+	p.f("  key %s", g.Key)
+}
+
+// Item shows one review item whole.
+func Item(w io.Writer, r api.ReviewShowReply) error {
+	p := &printer{w: w}
+	p.group(r.Item)
+	p.f("  revision %d", r.Revision)
+	for _, e := range r.Evidence {
+		text := strings.Join(strings.Fields(e.Before), " ") + " »" + e.Quote + "« " + strings.Join(strings.Fields(e.After), " ")
+		p.f("  %s", strings.TrimSpace(Line(strings.Join(strings.Fields(text), " "))))
+		p.f("    %s  %s", place(e.Evidence), Confidence(e.Confidence))
+	}
+	if len(r.OtherSources) > 0 {
+		p.f("  also stated")
+		for _, s := range r.OtherSources {
+			p.f("    %s  %s", Quote(s.Quote, quoteWidth), s.Document)
+		}
+	}
+	if len(r.Records) > 0 {
+		t := NewTable("  RECORD", "DOCUMENT", "STATE", ">COUNT", ">CONFIDENCE").Cap(1, 60)
+		for _, x := range r.Records {
+			t.Row("  "+x.ID, x.Document, x.State, Number(x.Count), Confidence(x.Confidence))
+		}
+		p.table(t)
+	}
+	return p.err
+}
+
+// ReviewStats shows the size of the queue.
+func ReviewStats(w io.Writer, r api.ReviewStatsReply) error {
+	p := &printer{w: w}
+	p.f("%s in %s", Count(r.Records, "record", "records"), Count(r.Groups, "group", "groups"))
+	if r.Oldest != "" {
+		p.f("oldest %s", r.Oldest)
+	}
+	p.f("acceptance rate %s", fmt.Sprintf("%.0f%%", 100*r.AcceptanceRate))
+	for _, by := range []struct {
+		head string
+		m    map[string]int
+	}{{"by kind", r.ByKind}, {"by state", r.ByState}, {"by label", r.ByLabel}} {
+		if len(by.m) > 0 {
+			p.f("\n%s", by.head)
+			p.table(Counts(by.m))
+		}
+	}
+	return p.err
+}

@@ -1,0 +1,26 @@
+//go:build unix
+
+package target
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+var errHeld = errors.New("held by another process")
+
+// lockExclusive opens and locks a file; the system lets the lock go when the file is closed or the process ends.
+func lockExclusive(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = errHeld
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/pkg/api"
+)
+
+func (c *cli) reviewCmd() *cobra.Command {
+	return parent("review", "Look at what waits for a person", `Everything that the schema or a confidence threshold kept out of the graph waits here as a candidate, grouped by what it says.`,
+		c.reviewListCmd(), c.reviewShowCmd(), c.reviewStatsCmd())
+}
+
+func (c *cli) reviewListCmd() *cobra.Command {
+	var req api.ReviewList
+	var state, schema string
+	var limit int
+	cmd := &cobra.Command{
+		Use: "list", Short: "List candidate groups, most seen first", Args: cobra.NoArgs,
+		Long:    "List the groups of equal candidates: most seen first, then most confident, then by key.",
+		Example: "  factmill review list\n  factmill review list --kind entity --label Instrument --min-count 3\n  factmill review list --state all --json",
+		RunE: ask(c, "review.list", func(cmd *cobra.Command, _ []string) (any, error) {
+			m, err := listRequest(req, state)
+			if err != nil {
+				return nil, err
+			}
+			if cmd.Flags().Changed("limit") {
+				m["limit"] = limit
+			}
+			if schema != "" {
+				if schema != "current" {
+					return nil, fmt.Errorf("--schema is %q: it takes current", schema)
+				}
+				m["schema"] = schema
+			}
+			return m, nil
+		}, render.Groups),
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&req.Kinds, "kind", nil, "entity, relation, property, match, stale, conflict, job; comma separated or repeated")
+	f.StringVar(&req.Label, "label", "", "only this `label`")
+	f.StringVar(&state, "state", "", "pending (default), approved, rejected or all")
+	f.IntVar(&req.MinCount, "min-count", 0, "only groups seen at least this often")
+	f.IntVar(&limit, "limit", 100, "groups a page")
+	f.IntVar(&req.Skip, "skip", 0, "skip this many groups")
+	f.StringVar(&req.Cursor, "cursor", "", "go on where the last page ended")
+	f.StringVar(&schema, "schema", "", "\"current\" hides pending candidates that the active schema covers by now")
+	f.BoolVar(&req.IncludeCovered, "include-covered", false, "show covered ones too")
+	return cmd
+}
+
+// listRequest is a map because an absent state (pending) and null (all) differ.
+func listRequest(r api.ReviewList, state string) (map[string]any, error) {
+	m := map[string]any{}
+	switch state {
+	case "", api.StatePending:
+	case "all":
+		m["state"] = nil
+	case api.StateApproved, api.StateRejected:
+		m["state"] = state
+	default:
+		return nil, fmt.Errorf("--state is %q: it must be pending, approved, rejected or all", state)
+	}
+	if len(r.Kinds) > 0 {
+		m["kinds"] = r.Kinds
+	}
+	for k, v := range map[string]string{"label": r.Label, "cursor": r.Cursor} {
+		if v != "" {
+			m[k] = v
+		}
+	}
+	for k, v := range map[string]int{"min_count": r.MinCount, "skip": r.Skip} {
+		if v != 0 {
+			m[k] = v
+		}
+	}
+	if r.IncludeCovered {
+		m["include_covered"] = true
+	}
+	return m, nil
+}
+
+func (c *cli) reviewShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID|KEY", Short: "Show one item whole", Args: cobra.ExactArgs(1),
+		Long:    "Show one item with its evidence in context, other places that say the same, and its revision. A key has bars: 'entity|instrument|larch'.",
+		Example: "  factmill review show 'entity|instrument|larch spectrograph'",
+		RunE: ask(c, "review.show", func(_ *cobra.Command, args []string) (any, error) {
+			if strings.Contains(args[0], "|") {
+				return api.ReviewShow{Key: args[0]}, nil
+			}
+			return api.ReviewShow{ID: args[0]}, nil
+		}, render.Item),
+	}
+}
+
+func (c *cli) reviewStatsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "stats", Short: "Count what waits", Args: cobra.NoArgs, Long: "Count the review queue by kind, state and label.",
+		Example: "  factmill review stats --json",
+		RunE: ask(c, "review.stats", func(*cobra.Command, []string) (any, error) {
+			return struct{}{}, nil
+		}, render.ReviewStats),
+	}
+}

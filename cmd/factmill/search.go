@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/pkg/api"
+)
+
+func (c *cli) searchCmd() *cobra.Command {
+	var req api.Search
+	var metadata []string
+	cmd := &cobra.Command{
+		Use: "search QUERY", Short: "Search entities, relations and texts", Args: cobra.MinimumNArgs(1),
+		Long:    "Search names and texts by words, best first. Unreviewed candidates are never among the hits.",
+		Example: "  factmill search 'telescope mirror'\n  factmill search ada --kinds entity --label Person\n  factmill search grant --scope public --metadata year=2024 --limit 20",
+		RunE: ask(c, "query.search", func(_ *cobra.Command, args []string) (any, error) {
+			req.Q = strings.Join(args, " ")
+			m, err := pairs(metadata)
+			req.Filters.Metadata = m
+			return req, err
+		}, render.Hits),
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&req.Kinds, "kinds", nil, "entity, relation, chunk; comma separated")
+	f.StringArrayVar(&req.Filters.Labels, "label", nil, "only of this `type`; repeats")
+	f.StringArrayVar(&req.Filters.Documents, "document", nil, "only from the document with this `key`; repeats")
+	f.StringArrayVar(&req.Filters.Scope, "scope", nil, "only from documents with this scope `label`; repeats")
+	f.StringArrayVar(&metadata, "metadata", nil, "only from documents with this metadata, as `name=value`; repeats")
+	f.StringVar(&req.Mode, "mode", "", "lexical (default), vector or hybrid")
+	f.IntVar(&req.Limit, "limit", 0, "hits shown (default 10, at most 100)")
+	f.Uint64Var(&req.AsOf, "as-of", 0, "as of this commit `sequence`")
+	f.StringVar(&req.Offsets, "offsets", "", "count offsets in `bytes`, runes or utf16")
+	return cmd
+}

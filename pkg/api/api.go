@@ -1,0 +1,315 @@
+// Package api holds the requests and replies of the request-reply verbs, and the table of their error codes.
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// Error is the body of a refused request: {"error":{…}}.
+type Error struct {
+	// Status is the Nats-Service-Error-Code: 400, 404, 409, 412, 413, 429, 503.
+	Status  int            `json:"-"`
+	Code    string         `json:"code"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an error with its status and stable code.
+func Errorf(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Codes is the one table of error codes that requests are answered with, and what each means.
+var Codes = map[string]string{
+	"bad_json":              "400: the request is not valid JSON",
+	"unknown_field":         "400: the request has a field that the verb does not know",
+	"bad_value":             "400: a field has a value that it cannot have",
+	"bad_name":              "400: a graph, job or other name is malformed",
+	"unknown_verb":          "404: there is no such verb",
+	"schema_invalid":        "400: the schema has problems; details.problems lists them all",
+	"settings_invalid":      "400: a setting is unknown or out of its bounds",
+	"job_not_found":         "404: no job of that id is known",
+	"entity_not_found":      "404: no such entity is in the graph",
+	"relation_not_found":    "404: no such relation is in the graph",
+	"document_not_found":    "404: no document of that key is known",
+	"version_not_found":     "404: the document has no such version",
+	"schema_not_found":      "404: the graph has no such schema revision",
+	"candidate_not_found":   "404: no candidate of that id or key is known",
+	"sequence_unknown":      "404: the graph has not reached that sequence",
+	"job_id_taken":          "409: another document event used this job id",
+	"operation_reused":      "409: request_id was used for another body",
+	"stale_revision":        "409: the item moved since it was looked at",
+	"job_ended":             "412: the job has ended",
+	"dead_letter_not_found": "404: no such dead letter",
+	"too_large":             "413: the request or its reply is over the limit",
+	"busy":                  "429: too many requests are under way; try again",
+	"not_ready":             "503: the service is not ready",
+	"internal":              "500: something failed inside; the log says more",
+}
+
+// Wrap is the JSON body of an error reply.
+func Wrap(e *Error) []byte {
+	b, err := json.Marshal(map[string]*Error{"error": e})
+	if err != nil {
+		return []byte(`{"error":{"code":"internal","message":"the error could not be encoded"}}`)
+	}
+	return b
+}
+
+// Unwrap reads an error reply; nil when b is not one.
+func Unwrap(b []byte) *Error {
+	var w struct {
+		Error *Error `json:"error"`
+	}
+	if json.Unmarshal(b, &w) != nil || w.Error == nil || w.Error.Code == "" {
+		return nil
+	}
+	return w.Error
+}
+
+// Read decodes a request strictly: an unknown field is refused with its name. An empty body is {}.
+func Read(body []byte, into any) *Error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		body = []byte("{}")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			return Errorf(400, "unknown_field", "unknown field %s", name)
+		}
+		return Errorf(400, "bad_json", "the request is not valid JSON for this verb: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Errorf(400, "bad_json", "the request has something after its end")
+	}
+	return nil
+}
+
+// Job states.
+const (
+	JobPending     = "pending"
+	JobHeld        = "held"
+	JobCommitted   = "committed"
+	JobRollingBack = "rolling_back"
+	JobRolledBack  = "rolled_back"
+)
+
+// Ended says whether a job state is final.
+func Ended(state string) bool { return state == JobCommitted || state == JobRolledBack }
+
+// DocumentCounts of a job.
+type DocumentCounts struct {
+	Total       int `json:"total"`
+	Added       int `json:"added"`
+	Updated     int `json:"updated"`
+	Unchanged   int `json:"unchanged"`
+	Deleted     int `json:"deleted"`
+	Skipped     int `json:"skipped"`
+	Quarantined int `json:"quarantined"`
+	Failed      int `json:"failed"`
+	Superseded  int `json:"superseded"`
+}
+
+// Failures of one stage: at most 200 of them, and how many there were.
+type Failures struct {
+	List  []graph.Failure `json:"failures"`
+	Total int             `json:"failures_total"`
+}
+
+// MaxFailures listed a stage.
+const MaxFailures = 200
+
+// Add counts a failure and keeps it while there is room.
+func (f *Failures) Add(x graph.Failure) {
+	f.Total++
+	if len(f.List) < MaxFailures {
+		f.List = append(f.List, x)
+	}
+}
+
+// Stages of a job's summary.
+type Stages struct {
+	Ingestion  Ingestion  `json:"ingestion"`
+	Chunking   Chunking   `json:"chunking"`
+	Extraction Extraction `json:"extraction"`
+	Escalation Escalation `json:"escalation"`
+	Resolution Resolution `json:"resolution"`
+	Merge      Merge      `json:"merge"`
+	Storage    Storage    `json:"storage"`
+}
+
+// Ingestion counts of a job.
+type Ingestion struct {
+	Documents        int `json:"documents"`
+	Sources          int `json:"sources"`
+	Skipped          int `json:"skipped"`
+	Quarantined      int `json:"quarantined"`
+	Unchanged        int `json:"unchanged"`
+	QuarantinedItems int `json:"quarantined_items"`
+	Failures
+}
+
+// Chunking counts of a job.
+type Chunking struct {
+	Chunks   int `json:"chunks"`
+	Sections int `json:"sections"`
+	Tables   int `json:"tables"`
+	Failures
+}
+
+// Extraction counts of a job.
+type Extraction struct {
+	ChunksProcessed      int             `json:"chunks_processed"`
+	ChunksFailed         int             `json:"chunks_failed"`
+	Entities             int             `json:"entities"`
+	Relations            int             `json:"relations"`
+	Properties           int             `json:"properties"`
+	Dropped              []graph.Dropped `json:"dropped"`
+	CandidatesWritten    int             `json:"candidates_written"`
+	CandidatesSuppressed int             `json:"candidates_suppressed"`
+	Failures
+}
+
+// Escalation counts of a job.
+type Escalation struct {
+	events.EscalationStats
+	Failures
+}
+
+// Matched counts links by method.
+type Matched struct {
+	Fuzzy     int `json:"fuzzy"`
+	Embedding int `json:"embedding"`
+	LLM       int `json:"llm"`
+}
+
+// Resolution counts of a job.
+type Resolution struct {
+	Exact       int     `json:"exact"`
+	Compared    int     `json:"compared"`
+	Matched     Matched `json:"matched"`
+	Unclear     int     `json:"unclear"`
+	LLMRequests int     `json:"llm_requests"`
+	LLMFailed   int     `json:"llm_failed"`
+	CapLeft     int     `json:"cap_left"`
+	Failures
+}
+
+// Merge counts of a job.
+type Merge struct {
+	EntitiesCreated  int `json:"entities_created"`
+	EntitiesUpdated  int `json:"entities_updated"`
+	RelationsCreated int `json:"relations_created"`
+	RelationsJoined  int `json:"relations_joined"`
+	Conflicts        int `json:"conflicts"`
+	Failures
+}
+
+// Storage counts of a job.
+type Storage struct {
+	RowsWritten      int `json:"rows_written"`
+	RowsRemoved      int `json:"rows_removed"`
+	EntitiesRemoved  int `json:"entities_removed"`
+	RelationsRemoved int `json:"relations_removed"`
+	Bytes            int `json:"bytes"`
+	Failures
+}
+
+// Progress of one stage while a job runs.
+type Progress struct {
+	Stage   string `json:"stage"`
+	Done    int    `json:"done"`
+	Waiting int    `json:"waiting"`
+}
+
+// JobStatus is the reply of jobs.get.
+type JobStatus struct {
+	Job       string         `json:"job"`
+	Graph     string         `json:"graph"`
+	Op        string         `json:"op"`
+	State     string         `json:"state"`
+	Reason    string         `json:"reason"`
+	Attempt   int            `json:"attempt"`
+	Documents DocumentCounts `json:"documents"`
+	Stages    Stages         `json:"stages"`
+	Progress  []Progress     `json:"progress"`
+	Removed   []string       `json:"removed,omitempty"` // facts that went, in words; at most 200
+	CommitSeq uint64         `json:"commit_seq"`
+	OpenedAt  string         `json:"opened_at"`
+	EndedAt   string         `json:"ended_at"`
+}
+
+// Failed says how many documents did not make it: exit code 4.
+func (s JobStatus) Failed() int {
+	return s.Documents.Skipped + s.Documents.Quarantined + s.Documents.Failed
+}
+
+// JobGet asks for one job; Wait (a duration) waits for its end, or for it to be held.
+type JobGet struct {
+	Job  string `json:"job"`
+	Wait string `json:"wait,omitempty"`
+}
+
+// JobList asks for jobs, newest first.
+type JobList struct {
+	State  string `json:"state,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// JobListReply lists jobs.
+type JobListReply struct {
+	Jobs []JobStatus `json:"jobs"`
+	Next string      `json:"next,omitempty"`
+}
+
+// JobCancel rolls a job back that has not committed.
+type JobCancel struct {
+	Job       string `json:"job"`
+	Reason    string `json:"reason,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// JobOpen is what the loader asks the committer when it accepts a document event (internal verb jobs.open).
+type JobOpen struct {
+	Job         string      `json:"job"`
+	Digest      string      `json:"digest"` // SHA-256 of the event's body
+	At          graph.Order `json:"at"`
+	Op          string      `json:"op"`
+	ErrorPolicy string      `json:"error_policy"`
+	Atomic      string      `json:"atomic"`
+	Force       bool        `json:"force,omitempty"`
+	Candidates  bool        `json:"candidates"`
+	Hold        bool        `json:"hold,omitempty"`
+	Supersede   bool        `json:"supersede,omitempty"`
+	Deadline    string      `json:"deadline,omitempty"`
+	// Refused opens the job only to roll it back: why the event cannot run.
+	Refused *graph.Failure `json:"refused,omitempty"`
+}
+
+// JobOpenReply tells the loader under which settings the job runs. State other than pending: nothing is left to do.
+type JobOpenReply struct {
+	State string     `json:"state"`
+	Job   events.Job `json:"job"`
+}
+
+// StoredGet asks for what the graph stores of documents (internal verb query.stored), by key.
+type StoredGet struct {
+	Keys []string `json:"keys"`
+}
+
+// StoredReply has one entry a key, in order.
+type StoredReply struct {
+	Stored []graph.Stored `json:"stored"`
+}

@@ -1,0 +1,284 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// Requests and replies of factmill.<g>.query.<verb>. As of is a commit sequence; 0 is now.
+
+// StatsReply counts what the graph holds.
+type StatsReply struct {
+	Graph      string         `json:"graph"`
+	Seq        uint64         `json:"seq"`
+	Documents  int            `json:"documents"`
+	Chunks     int            `json:"chunks"`
+	Mentions   int            `json:"mentions"`
+	Entities   int            `json:"entities"`
+	Relations  int            `json:"relations"`
+	Candidates int            `json:"candidates"`
+	Matches    int            `json:"matches"`
+	ByType     map[string]int `json:"entities_by_type"`
+	ByRelation map[string]int `json:"relations_by_type"`
+	// CandidateNo is the number of the newest candidate event of the graph.
+	CandidateNo uint64 `json:"candidate_no"`
+	Schema      string `json:"schema"`
+	SchemaFP    string `json:"schema_fingerprint"`
+}
+
+// EntityGet asks for one entity by id, or by type and name; by name alone when one type has it.
+type EntityGet struct {
+	ID      string `json:"id,omitempty"`
+	Type    string `json:"type,omitempty"`
+	Name    string `json:"name,omitempty"`
+	AsOf    uint64 `json:"as_of,omitempty"`
+	Limit   int    `json:"limit,omitempty"` // evidence and relations a page; default 50
+	Offsets string `json:"offsets,omitempty"`
+}
+
+// EntityReply is an entity and the relations it stands in.
+type EntityReply struct {
+	Seq            uint64              `json:"seq"`
+	Entity         graph.EntityRow     `json:"entity"`
+	Relations      []graph.RelationRow `json:"relations"`
+	RelationsTotal int                 `json:"relations_total"`
+}
+
+// Filters of a search.
+type Filters struct {
+	Labels    []string       `json:"labels,omitempty"`
+	Documents []string       `json:"documents,omitempty"`
+	Scope     []string       `json:"scope,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
+}
+
+// Search asks for entities, relations and chunks by their words.
+type Search struct {
+	Q       string   `json:"q"`
+	Mode    string   `json:"mode,omitempty"`
+	Kinds   []string `json:"kinds,omitempty"`
+	Filters Filters  `json:"filters"`
+	Limit   int      `json:"limit,omitempty"` // default 10, at most 100
+	AsOf    uint64   `json:"as_of,omitempty"`
+	Offsets string   `json:"offsets,omitempty"`
+}
+
+// Hit is one result.
+type Hit struct {
+	Kind    string          `json:"kind"`
+	ID      string          `json:"id"`
+	Score   float64         `json:"score"`
+	Snippet string          `json:"snippet,omitempty"`
+	Row     json.RawMessage `json:"row"`
+}
+
+// SearchReply lists hits, best first.
+type SearchReply struct {
+	Seq  uint64 `json:"seq"`
+	Hits []Hit  `json:"hits"`
+}
+
+// Neighbors asks for what stands around an entity.
+type Neighbors struct {
+	ID            string   `json:"id,omitempty"`
+	Type          string   `json:"type,omitempty"`
+	Name          string   `json:"name,omitempty"`
+	Depth         int      `json:"depth,omitempty"` // default 1, at most 5
+	RelationTypes []string `json:"relation_types,omitempty"`
+	Direction     string   `json:"direction,omitempty"` // out, in, both (default)
+	Limit         int      `json:"limit,omitempty"`     // edges; default 100, at most 1000
+	AsOf          uint64   `json:"as_of,omitempty"`
+	Offsets       string   `json:"offsets,omitempty"`
+}
+
+// Path asks for a shortest path between two entities, each by id or "Type:name".
+type Path struct {
+	From          string   `json:"from"`
+	To            string   `json:"to"`
+	MaxDepth      int      `json:"max_depth,omitempty"` // default 4, at most 8
+	RelationTypes []string `json:"relation_types,omitempty"`
+	AsOf          uint64   `json:"as_of,omitempty"`
+	Offsets       string   `json:"offsets,omitempty"`
+}
+
+// Subgraph is the reply of neighbors and path.
+type Subgraph struct {
+	Seq       uint64              `json:"seq"`
+	Nodes     []graph.EntityRow   `json:"nodes"`
+	Edges     []graph.RelationRow `json:"edges"`
+	Truncated bool                `json:"truncated,omitempty"`
+}
+
+// EvidenceGet asks for the evidence of an entity, relation by id.
+type EvidenceGet struct {
+	ID      string `json:"id"`
+	History bool   `json:"history,omitempty"`
+	AsOf    uint64 `json:"as_of,omitempty"`
+	Limit   int    `json:"limit,omitempty"`
+	Cursor  string `json:"cursor,omitempty"`
+	Offsets string `json:"offsets,omitempty"`
+}
+
+// EvidenceReply lists evidence, by document key, chunk and start.
+type EvidenceReply struct {
+	Seq      uint64           `json:"seq"`
+	ID       string           `json:"id"`
+	Kind     string           `json:"kind"`
+	Evidence []graph.Evidence `json:"evidence"`
+	Total    int              `json:"total"`
+	Next     string           `json:"next,omitempty"`
+}
+
+// DocumentGet asks for one document.
+type DocumentGet struct {
+	Key     string `json:"key"`
+	Version int    `json:"version,omitempty"` // 0: the open one, else the last
+	Text    bool   `json:"text,omitempty"`
+	Items   bool   `json:"items,omitempty"`
+	Offsets string `json:"offsets,omitempty"`
+}
+
+// VersionRow is one version of a document.
+type VersionRow struct {
+	Version     int    `json:"version"`
+	ContentHash string `json:"content_hash"`
+	FromSeq     uint64 `json:"from_seq"`
+	FromTime    string `json:"from_time"`
+	ClosedSeq   uint64 `json:"closed_seq,omitempty"`
+	ClosedTime  string `json:"closed_time,omitempty"`
+	Job         string `json:"job"`
+}
+
+// DocumentReply is one document: state "open" or "deleted", versions, stored fingerprints, and on request text and items.
+type DocumentReply struct {
+	Seq            uint64            `json:"seq"`
+	State          string            `json:"state"`
+	Document       graph.DocumentRow `json:"document"`
+	Revision       uint64            `json:"revision"`
+	SchemaName     string            `json:"schema_name"`
+	SchemaVersion  string            `json:"schema_version"`
+	SchemaRevision uint64            `json:"schema_revision"`
+	Versions       []VersionRow      `json:"versions"`
+	Version        int               `json:"version"`
+	Chunks         []graph.ChunkRow  `json:"chunks"`
+	Text           string            `json:"text,omitempty"`
+	Items          *DocumentItems    `json:"items,omitempty"`
+}
+
+// DocumentItems is every extracted item of a document with its outcome.
+type DocumentItems struct {
+	Items   []ItemRow       `json:"items"`
+	Dropped []graph.Dropped `json:"dropped"`
+}
+
+// ItemRow is one extracted item: outcome "fact" or "candidate".
+type ItemRow struct {
+	Kind       string   `json:"kind"`
+	Outcome    string   `json:"outcome"`
+	Label      string   `json:"label"`
+	Text       string   `json:"text"`
+	SourceText string   `json:"source_text,omitempty"`
+	TargetText string   `json:"target_text,omitempty"`
+	Reasons    []string `json:"reasons,omitempty"`
+	State      string   `json:"state,omitempty"`
+	Confidence float64  `json:"confidence"`
+	Chunk      string   `json:"chunk"`
+	Start      int      `json:"start"`
+	End        int      `json:"end"`
+	Extractor  string   `json:"extractor"`
+	Rule       string   `json:"rule,omitempty"`
+}
+
+// RelationTypesReply counts relations by type.
+type RelationTypesReply struct {
+	Seq   uint64         `json:"seq"`
+	Types map[string]int `json:"relation_types"`
+}
+
+// Export asks for a page of the export at one pinned sequence.
+type Export struct {
+	Seq        uint64 `json:"seq,omitempty"` // 0 pins the current one
+	Cursor     string `json:"cursor,omitempty"`
+	Canonical  bool   `json:"canonical,omitempty"`
+	Text       bool   `json:"text,omitempty"`
+	Candidates bool   `json:"candidates,omitempty"`
+}
+
+// ExportReply is a page: rows as JSON objects, one a line of the file.
+type ExportReply struct {
+	Seq  uint64            `json:"seq"`
+	Rows []json.RawMessage `json:"rows"`
+	Next string            `json:"next,omitempty"`
+	// Total rows of the whole export where known; for a progress bar.
+	Total int `json:"total,omitempty"`
+}
+
+// Verify asks the committer to check its whole store.
+type Verify struct {
+	Schema bool `json:"schema,omitempty"` // also list missing required values and excess relations
+}
+
+// VerifyReply lists what is wrong, at most 1000 problems.
+type VerifyReply struct {
+	Seq      uint64         `json:"seq"`
+	Keys     int            `json:"keys"`
+	Checked  map[string]int `json:"checked"` // keys by kind
+	Problems []Problem      `json:"problems"`
+	Total    int            `json:"problems_total"`
+}
+
+// Problem names a key and what is wrong with it.
+type Problem struct {
+	Kind    string `json:"kind"`
+	Key     string `json:"key"`
+	Message string `json:"message"`
+}
+
+// SchemaGet asks for the active schema, or another revision.
+type SchemaGet struct {
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+// SchemaReply is one schema of the graph's history.
+type SchemaReply struct {
+	Revision    uint64          `json:"revision"`
+	Active      bool            `json:"active"`
+	Name        string          `json:"name"`
+	Version     string          `json:"version"`
+	Fingerprint string          `json:"fingerprint"`
+	PutAt       string          `json:"put_at"`
+	Actor       string          `json:"actor,omitempty"`
+	Schema      json.RawMessage `json:"schema"`           // the effective schema, as JSON
+	Source      string          `json:"source,omitempty"` // the file as it was put
+	Changed     bool            `json:"changed"`
+	Warnings    []string        `json:"warnings,omitempty"`
+}
+
+// SchemaPut makes a schema the active one. Schema is the text of a YAML or JSON file with no extends left, or the JSON form.
+type SchemaPut struct {
+	Schema    string `json:"schema"`
+	Name      string `json:"name,omitempty"`
+	Source    string `json:"source,omitempty"`
+	Actor     string `json:"actor,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// SchemaHistoryReply lists the schemas a graph had, newest first, without their bodies.
+type SchemaHistoryReply struct {
+	Schemas []SchemaReply `json:"schemas"`
+}
+
+// SettingsReply is the graph's pipeline settings by name.
+type SettingsReply struct {
+	Revision uint64            `json:"revision"`
+	Settings map[string]string `json:"settings"`
+	Changed  []string          `json:"changed,omitempty"` // "name: old -> new"
+}
+
+// SettingsPut changes settings by name.
+type SettingsPut struct {
+	Settings  map[string]string `json:"settings"`
+	Actor     string            `json:"actor,omitempty"`
+	RequestID string            `json:"request_id,omitempty"`
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// Candidate states.
+const (
+	StatePending  = "pending"
+	StateApproved = "approved"
+	StateRejected = "rejected"
+)
+
+// ReviewList asks for groups of candidates. State absent is pending, null is all. Schema is "current" or a whole schema as
+// an object or text: pending groups that it covers are hidden unless IncludeCovered.
+type ReviewList struct {
+	Kinds          []string        `json:"kinds,omitempty"`
+	Label          string          `json:"label,omitempty"`
+	State          json.RawMessage `json:"state,omitempty"`
+	MinCount       int             `json:"min_count,omitempty"`
+	Limit          *int            `json:"limit,omitempty"`
+	Skip           int             `json:"skip,omitempty"`
+	Cursor         string          `json:"cursor,omitempty"`
+	Schema         json.RawMessage `json:"schema,omitempty"`
+	IncludeCovered bool            `json:"include_covered,omitempty"`
+}
+
+// Sample is where a group was first seen.
+type Sample struct {
+	Document string `json:"document"`
+	Chunk    string `json:"chunk,omitempty"`
+	Quote    string `json:"quote"`
+	Start    int    `json:"start"`
+	End      int    `json:"end"`
+}
+
+// Group is the candidates of one key and state.
+type Group struct {
+	Key        string   `json:"key"`
+	Kind       string   `json:"kind"`
+	Label      string   `json:"label"`
+	Text       string   `json:"text"`
+	SourceText string   `json:"source_text"`
+	TargetText string   `json:"target_text"`
+	Reasons    []string `json:"reasons"`
+	State      string   `json:"state"`
+	Count      int      `json:"count"`
+	Confidence float64  `json:"confidence"`
+	Documents  int      `json:"documents"`
+	IDs        []string `json:"ids"`
+	Covered    bool     `json:"covered"`
+	Sample     Sample   `json:"sample"`
+	Revision   uint64   `json:"revision"`
+}
+
+// ReviewListReply is one page of groups: count desc, confidence desc, key asc.
+type ReviewListReply struct {
+	Seq    uint64  `json:"seq"`
+	Groups []Group `json:"groups"`
+	Total  int     `json:"total"`
+	Next   string  `json:"next,omitempty"`
+}
+
+// ReviewShow asks for one item by record id or key.
+type ReviewShow struct {
+	ID  string `json:"id,omitempty"`
+	Key string `json:"key,omitempty"`
+}
+
+// Surrounded is a quote with the text around it.
+type Surrounded struct {
+	graph.Evidence
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// SourceQuote is another place that says the same.
+type SourceQuote struct {
+	Document string `json:"document"`
+	Chunk    string `json:"chunk"`
+	Quote    string `json:"quote"`
+}
+
+// ReviewShowReply is a whole item.
+type ReviewShowReply struct {
+	Seq          uint64        `json:"seq"`
+	Item         Group         `json:"item"`
+	Records      []Record      `json:"records"`
+	Evidence     []Surrounded  `json:"evidence"` // of the first document
+	OtherSources []SourceQuote `json:"other_sources"`
+	Revision     uint64        `json:"revision"`
+	History      []any         `json:"history"`
+}
+
+// Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.
+type Record struct {
+	events.CandidateItem
+	Seq    uint64 `json:"commit_seq"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// ReviewStatsReply counts the queue.
+type ReviewStatsReply struct {
+	Seq            uint64         `json:"seq"`
+	Records        int            `json:"records"`
+	Groups         int            `json:"groups"`
+	ByKind         map[string]int `json:"by_kind"`
+	ByState        map[string]int `json:"by_state"`
+	ByLabel        map[string]int `json:"by_label"`
+	Oldest         string         `json:"oldest"`
+	AcceptanceRate float64        `json:"acceptance_rate"`
+}
+
+// RecordsGet asks the committer for candidate records (internal verb query.records): all live ones of the graph at one
+// sequence, page by page, for a read model that starts; or those of one key, with the text around.
+type RecordsGet struct {
+	Seq    uint64 `json:"seq,omitempty"` // 0 pins the current one
+	Cursor string `json:"cursor,omitempty"`
+	Key    string `json:"key,omitempty"`
+}
+
+// RecordsReply is a page of records, and the number of the newest candidate event that they include.
+type RecordsReply struct {
+	Seq     uint64   `json:"seq"`
+	No      uint64   `json:"no"`
+	Records []Record `json:"records"`
+	Next    string   `json:"next,omitempty"`
+}
+
+// SeqReply says how far a graph is (internal verb query.seq): its commit sequence and the number of its newest candidate
+// event.
+type SeqReply struct {
+	Seq uint64 `json:"seq"`
+	No  uint64 `json:"no"`
+}

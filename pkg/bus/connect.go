@@ -1,0 +1,217 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrUnreachable says that there is no NATS where one was looked for. A command ends with code 3 on it.
+var ErrUnreachable = errors.New("NATS cannot be reached")
+
+// ErrRefused says that NATS refused the credentials.
+var ErrRefused = errors.New("NATS refused the connection")
+
+// Options of a connection.
+type Options struct {
+	// URL of the server, or several with commas. Defaults to nats://127.0.0.1:4222. Not used with InProcess.
+	URL string
+	// Name of the service, or of the command: the connection's name and the source of its events. Defaults to "factmill".
+	Name string
+	// Creds is the path of a credentials file, NKey of a seed file; or user and password, or a token.
+	Creds, NKey, User, Password, Token string
+	// CA verifies the server; Cert and Key are the client's. Paths of PEM files.
+	CA, Cert, Key string
+	// InProcess connects to an embedded server without a socket.
+	InProcess nats.InProcessConnProvider
+	// Once gives up when the connection is lost instead of trying again for ever: for commands.
+	Once bool
+	// Timeout of the first connection. Defaults to 5 s.
+	Timeout time.Duration
+	// Log defaults to slog.Default; Now to time.Now.
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Conn is a connection to NATS with what Factmill does over it. Safe for concurrent use.
+type Conn struct {
+	NC *nats.Conn
+	JS jetstream.JetStream
+
+	name string
+	log  *slog.Logger
+	now  func() time.Time
+
+	failed   chan error
+	failOnce sync.Once
+	closed   chan struct{} // closed when NC is
+
+	batches chan struct{} // one token an atomic batch under way
+	full    fullCounter
+
+	bodiesMu sync.Mutex
+	bodies   map[string]jetstream.ObjectStore // by bucket; guarded by bodiesMu
+}
+
+// maxBatches under way from one connection. A server allows 50 a stream.
+const maxBatches = 16
+
+// Connect connects. No server there wraps ErrUnreachable, refused credentials wrap ErrRefused. Unless o.Once is set, a
+// connection that is lost later is looked for again for ever; see Failed.
+func Connect(ctx context.Context, o Options) (*Conn, error) {
+	if o.Name == "" {
+		o.Name = "factmill"
+	}
+	if o.URL == "" {
+		o.URL = nats.DefaultURL
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", o.where(), err)
+	}
+	c := &Conn{
+		name: o.Name, log: o.Log, now: o.Now, failed: make(chan error, 1), closed: make(chan struct{}),
+		batches: make(chan struct{}, maxBatches), bodies: map[string]jetstream.ObjectStore{},
+	}
+	opts, err := c.options(o)
+	if err != nil {
+		return nil, err
+	}
+	if c.NC, err = nats.Connect(o.URL, opts...); err != nil {
+		return nil, connectError(o, err)
+	}
+	c.JS, err = jetstream.New(c.NC, jetstream.WithPublishAsyncMaxPending(4096),
+		jetstream.WithPublishAsyncTimeout(ackTimeout), jetstream.WithDefaultTimeout(ackTimeout))
+	if err != nil {
+		c.NC.Close()
+		return nil, fmt.Errorf("use JetStream at %s: %w", o.where(), err)
+	}
+	return c, nil
+}
+
+// where names the server without its password.
+func (o Options) where() string {
+	if o.InProcess != nil {
+		return "the embedded server"
+	}
+	var out []string
+	for _, s := range strings.Split(o.URL, ",") {
+		if u, err := url.Parse(strings.TrimSpace(s)); err == nil && u.User != nil {
+			s = u.Redacted()
+		}
+		out = append(out, strings.TrimSpace(s))
+	}
+	return strings.Join(out, ",")
+}
+
+func connectError(o Options, err error) error {
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return fmt.Errorf("connect to %s: %w: %w", o.where(), ErrRefused, err)
+	default:
+		return fmt.Errorf("%w at %s: is it running, and is the address right (--nats)? %w", ErrUnreachable, o.where(), err)
+	}
+}
+
+func (c *Conn) options(o Options) ([]nats.Option, error) {
+	opts := []nats.Option{
+		nats.Name(o.Name), nats.Timeout(o.Timeout), nats.PingInterval(20 * time.Second), nats.MaxPingsOutstanding(3),
+		nats.ErrorHandler(c.onError), nats.ClosedHandler(c.onClosed),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				c.log.Warn("connection to NATS lost", "name", o.Name, "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) { c.log.Info("connected to NATS again", "name", o.Name) }),
+	}
+	if o.Once {
+		opts = append(opts, nats.NoReconnect())
+	} else {
+		opts = append(opts, nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond),
+			nats.ReconnectJitter(100*time.Millisecond, time.Second))
+	}
+	if o.InProcess != nil {
+		return append(opts, nats.InProcessServer(o.InProcess)), nil
+	}
+	if o.Creds != "" {
+		opts = append(opts, nats.UserCredentials(o.Creds))
+	}
+	if o.NKey != "" {
+		k, err := nats.NkeyOptionFromSeed(o.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("read the NKey seed %s: %w", o.NKey, err)
+		}
+		opts = append(opts, k)
+	}
+	if o.User != "" {
+		opts = append(opts, nats.UserInfo(o.User, o.Password))
+	}
+	if o.Token != "" {
+		opts = append(opts, nats.Token(o.Token))
+	}
+	if o.CA != "" {
+		opts = append(opts, nats.RootCAs(o.CA))
+	}
+	if o.Cert != "" || o.Key != "" {
+		opts = append(opts, nats.ClientCert(o.Cert, o.Key))
+	}
+	return opts, nil
+}
+
+// Name of the connection: its service or command.
+func (c *Conn) Name() string { return c.name }
+
+// Failed gives one error when the connection can no longer do its work: it was closed for good, or a permission is missing. A
+// service ends on it instead of idling.
+func (c *Conn) Failed() <-chan error { return c.failed }
+
+func (c *Conn) fail(err error) {
+	c.failOnce.Do(func() { c.failed <- err })
+}
+
+func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	subject := ""
+	if sub != nil {
+		subject = sub.Subject
+	}
+	c.log.Error("NATS reported an error", "name", c.name, "subject", subject, "error", err)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		c.fail(fmt.Errorf("%s lacks a permission at NATS: %w", c.name, err))
+	}
+}
+
+func (c *Conn) onClosed(nc *nats.Conn) {
+	close(c.closed)
+	if err := nc.LastError(); err != nil {
+		c.fail(fmt.Errorf("the connection of %s to NATS is closed: %w", c.name, err))
+	}
+}
+
+// Close sends what is buffered and closes the connection. It returns when the connection's callbacks have ended.
+func (c *Conn) Close() {
+	if c.NC.IsConnected() {
+		ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+		if err := c.NC.FlushWithContext(ctx); err != nil {
+			c.log.Warn("flush before closing the connection", "name", c.name, "error", err)
+		}
+		stop()
+	}
+	c.NC.Close()
+	<-c.closed
+}

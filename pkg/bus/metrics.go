@@ -1,0 +1,65 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Outcomes in factmill_<service>_messages_total{outcome}.
+const (
+	outcomeHandled = "handled"
+	outcomeFailed  = "failed" // the document ended: failed, skipped or quarantined
+	outcomeRetried = "retried"
+	outcomeDead    = "dead"
+	outcomeHanded  = "handed_back" // interrupted, unserved, newer
+)
+
+type metrics struct {
+	messages *prometheus.CounterVec
+	seconds  prometheus.Histogram
+	inFlight prometheus.Gauge
+}
+
+// newMetrics registers the metrics of a service; a second runner of it shares them.
+func newMetrics(reg prometheus.Registerer, service string) (*metrics, error) {
+	p := "factmill_" + strings.ReplaceAll(service, "-", "_")
+	m := &metrics{}
+	var err error
+	if m.messages, err = register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: p + "_messages_total", Help: "Messages by what became of them.",
+	}, []string{"outcome"})); err != nil {
+		return nil, err
+	}
+	if m.seconds, err = register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: p + "_handle_seconds", Help: "Time in the handler, a message or a batch.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
+	})); err != nil {
+		return nil, err
+	}
+	m.inFlight, err = register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: p + "_in_flight", Help: "Messages held by this process.",
+	}))
+	return m, err
+}
+
+func register[C prometheus.Collector](reg prometheus.Registerer, c C) (C, error) {
+	err := reg.Register(c)
+	var again prometheus.AlreadyRegisteredError
+	if errors.As(err, &again) {
+		if old, ok := again.ExistingCollector.(C); ok {
+			return old, nil
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("register a metric: %w", err)
+	}
+	return c, nil
+}
+
+func (m *metrics) took(d time.Duration) { m.seconds.Observe(d.Seconds()) }
+
+func (m *metrics) count(outcome string) { m.messages.WithLabelValues(outcome).Inc() }

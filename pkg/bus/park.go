@@ -1,0 +1,145 @@
+package bus
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// headerRenewed counts how often a message was put at the end of its stream again without having failed.
+const headerRenewed = "Factmill-Renewed"
+
+// parkTimeout of the dead letter: a full dead-letter stream must not hold a worker for ever.
+const parkTimeout = 15 * time.Second
+
+var subjectToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// park puts a message into the dead-letter stream, ends its document as failed, and takes it off its stream.
+func (r *runner) park(t *task, code string, err error) {
+	ctx, stop := context.WithTimeout(WithTrace(r.pub, traceOf(t.ctx)), parkTimeout)
+	defer stop()
+	dead, perr := r.dead(ctx, t, code, err)
+	if perr != nil {
+		r.unpublished(t, perr)
+		return
+	}
+	out := []events.Event{dead}
+	if t.in.Event == nil {
+		t.in.Event = r.reread(t)
+	}
+	if t.in.Event != nil {
+		fail := graph.Failure{Stage: r.cfg.Service, Code: code, Message: clip(err.Error(), 2000), TraceID: t.in.Trace}
+		out = append(out, r.cfg.Lost(t.in.Event, fail)...)
+	}
+	if perr := r.conn.publish(ctx, r.cfg.Service, out); perr != nil {
+		r.unpublished(t, perr)
+		return
+	}
+	r.cfg.Log.Error("parked as a dead letter", "graph", dead.Graph, "job", dead.Job, "doc", dead.Doc, "attempt", t.in.Attempt,
+		"code", code, "error", err)
+	r.metrics.count(outcomeDead)
+	r.pump.term(t.item)
+}
+
+// reread decodes a message that could not be decoded as far as is needed to end its document: nil when that fails too.
+func (r *runner) reread(t *task) events.Event {
+	if refOf(t.item.msg.Header) != "" {
+		return nil
+	}
+	e, err := events.Decode(t.item.msg.Subject, "", t.item.msg.Data)
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// dead builds the dead letter. A body that would not fit goes by reference, named in its headers.
+func (r *runner) dead(ctx context.Context, t *task, code string, err error) (*events.Dead, error) {
+	m := t.item.msg
+	d := &events.Dead{
+		Graph: events.DefaultGraph, Stage: r.cfg.Service, Job: "unknown", Doc: "unknown", Subject: m.Subject, Stream: r.cfg.Stream,
+		Seq: t.in.Seq, Attempts: t.in.Attempt, Code: code, Error: clip(err.Error(), 4000), TraceID: t.in.Trace,
+		Headers: map[string]string{},
+	}
+	if at, perr := events.ParseSubject(m.Subject); perr == nil {
+		d.Graph, d.Job, d.Doc = at.Graph, at.Job, at.Item
+		if at.Kind == events.KindIngest {
+			d.Job, d.Doc = events.SeqJob(t.in.Seq), "event"
+		}
+	}
+	if !subjectToken.MatchString(d.Job) {
+		d.Job = "unknown"
+	}
+	if !subjectToken.MatchString(d.Doc) {
+		d.Doc = "job"
+	}
+	for k, v := range m.Header {
+		d.Headers[k] = strings.Join(v, ",")
+	}
+	if refOf(m.Header) != "" {
+		return d, nil
+	}
+	if len(m.Data) <= InlineBody {
+		d.Body = m.Data
+		return d, nil
+	}
+	ref, perr := r.conn.PutBody(ctx, d.Graph, d.Job, m.Data)
+	if perr != nil {
+		return nil, perr
+	}
+	d.Headers[events.HeaderBody] = ref
+	d.Headers[headerBodySize] = strconv.Itoa(len(m.Data))
+	return d, nil
+}
+
+// handBack returns a message that did not fail. The broker counts the delivery all the same: before the count says that it
+// failed too often, a copy with a new id takes its place.
+func (r *runner) handBack(t *task, delay time.Duration, why error) {
+	r.metrics.count(outcomeHanded)
+	r.cfg.Log.Debug("handed back", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt, "why", why)
+	if t.in.Attempt+2 >= r.cfg.MaxAttempts && r.cfg.Stream != StreamIngest && r.pub.Err() == nil && r.renew(t) {
+		return
+	}
+	r.pump.back(t.item, delay)
+}
+
+// renew publishes a copy of the message and acks the message.
+func (r *runner) renew(t *task) bool {
+	m := t.item.msg
+	n, _ := strconv.Atoi(m.Header.Get(headerRenewed)) // absent: 0
+	c := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header(maps.Clone(map[string][]string(m.Header)))}
+	if c.Header == nil {
+		c.Header = nats.Header{}
+	}
+	for k := range c.Header {
+		if strings.HasPrefix(k, "Nats-") {
+			delete(c.Header, k)
+		}
+	}
+	n++
+	c.Header.Set(headerRenewed, strconv.Itoa(n))
+	c.Header.Set(events.HeaderMsgID, r.cfg.Stream+":"+strconv.FormatUint(t.in.Seq, 10)+":renewed:"+strconv.Itoa(n))
+	ctx, stop := context.WithTimeout(r.pub, 2*time.Second)
+	defer stop()
+	if err := r.conn.await(ctx, r.conn.send(r.cfg.Stream, c)); err != nil {
+		r.cfg.Log.Warn("renew a message", "seq", t.in.Seq, "error", err)
+		return false
+	}
+	r.pump.ack(t.item)
+	return true
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

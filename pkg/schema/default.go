@@ -1,0 +1,19 @@
+package schema
+
+import (
+	_ "embed"
+	"sync"
+)
+
+//go:embed default.yaml
+var defaultFile []byte
+
+// Default returns the schema that a graph has until another one is put.
+var Default = sync.OnceValue(func() *Schema {
+	s, err := Parse(defaultFile, "default.yaml", nil)
+	if err != nil {
+		// A test keeps the embedded file right; without it a graph with no types is the safe thing.
+		return &Schema{name: "default", version: "1"}
+	}
+	return s
+})

@@ -1,0 +1,20 @@
+package deps
+import (
+_ "github.com/nats-io/nats.go"
+_ "github.com/nats-io/nats.go/jetstream"
+_ "github.com/nats-io/nats.go/micro"
+_ "github.com/nats-io/nats-server/v2/server"
+_ "github.com/synadia-io/orbit.go/jetstreamext"
+_ "golang.org/x/text/unicode/norm"
+_ "golang.org/x/text/cases"
+_ "go.yaml.in/yaml/v3"
+_ "github.com/prometheus/client_golang/prometheus"
+_ "github.com/prometheus/client_golang/prometheus/promhttp"
+_ "github.com/stretchr/testify/require"
+_ "pgregory.net/rapid"
+_ "go.uber.org/goleak"
+_ "github.com/cockroachdb/datadriven"
+_ "github.com/google/uuid"
+_ "golang.org/x/sync/errgroup"
+_ "github.com/spf13/cobra"
+)

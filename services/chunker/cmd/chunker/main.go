@@ -1,0 +1,17 @@
+// Command chunker runs the chunker alone, against a NATS server.
+package main
+
+import (
+	"os"
+
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/services/chunker"
+)
+
+var version = "dev"
+
+func main() {
+	os.Exit(app.Main("chunker", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
+		return chunker.New(chunker.FromConfig(cfg), deps)
+	}))
+}

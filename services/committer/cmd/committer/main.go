@@ -1,0 +1,17 @@
+// Command committer runs the committer alone, against a NATS server.
+package main
+
+import (
+	"os"
+
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/services/committer"
+)
+
+var version = "dev"
+
+func main() {
+	os.Exit(app.Main("committer", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
+		return committer.New(committer.FromConfig(cfg), deps)
+	}))
+}

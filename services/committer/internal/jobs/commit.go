@@ -1,0 +1,272 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/failpoint"
+	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// maxAlone documents of an atomic: document job commit together.
+const maxAlone = 500
+
+// commit applies a complete job (or, with atomic: document, the documents that are ready) at one sequence.
+func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) error {
+	m.mu.Lock()
+	if !complete && len(l.ready) == 0 {
+		m.mu.Unlock()
+		return nil
+	}
+	l.committing = complete
+	var tokens []string
+	if complete {
+		tokens = l.tokens()
+	} else {
+		n := min(len(l.ready), maxAlone)
+		tokens = l.ready[:n:n]
+	}
+	rec := l.rec
+	m.mu.Unlock()
+
+	failpoint.Hit("before_commit")
+	done, err := m.apply(ctx, &rec, l, tokens, complete)
+	if err != nil {
+		m.mu.Lock()
+		l.committing = false
+		m.mu.Unlock()
+		return m.commitFailed(ctx, k, l, err)
+	}
+	failpoint.Hit("after_commit")
+	m.mu.Lock()
+	l.rec.Done = done
+	for _, t := range tokens {
+		d := l.docs[t]
+		d.committed = true
+		m.cached -= d.size
+		d.stagedEv, d.resolvedEv, d.size = nil, nil, 0
+	}
+	if !complete {
+		l.ready = l.ready[len(tokens):]
+		l.progressed = m.cfg.Now()
+		m.consider(k, l)
+	}
+	m.mu.Unlock()
+	if complete {
+		m.ended(k)
+	} else {
+		m.outbox(k.graph)
+	}
+	return nil
+}
+
+// commitFailed says what an error before the end of a commit means: no room waits, a stop leaves the job pending, a broken
+// store ends the process (reopening reads the job back), anything else rolls the job back.
+func (m *Machine) commitFailed(ctx context.Context, k key, l *live, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, store.ErrNoSpace):
+		m.cfg.Log.Warn("commit waits for free space", "graph", k.graph, "job", k.job, "error", err)
+		m.mu.Lock()
+		l.rec.Reason = "no_space: " + err.Error()
+		m.wake(k)
+		m.mu.Unlock()
+		return nil // tend queues it again
+	case errors.Is(err, store.ErrBroken) || errors.Is(err, store.ErrClosed):
+		return err
+	default:
+		m.cfg.Log.Error("commit failed", "graph", k.graph, "job", k.job, "error", err)
+		m.mu.Lock()
+		l.failWith(graph.Failure{Stage: "committer", Item: k.job, Code: "commit_failed", Message: err.Error()})
+		l.summary.Stages.Storage.Failures.Add(*l.fail)
+		m.mu.Unlock()
+		return m.rollback(ctx, k, l, "commit_failed: "+err.Error())
+	}
+}
+
+// apply writes the documents at the next sequence and makes it current together with the job's record.
+func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []string, complete bool) (done api.JobStatus, err error) {
+	g := rec.Job.Graph
+	txn, err := m.st.Begin(ctx, g)
+	if err != nil {
+		return done, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, txn.Abort())
+		}
+	}()
+	done = rec.Done
+	for _, t := range tokens {
+		c, err := m.change(rec, l, t)
+		if err != nil {
+			return done, err
+		}
+		res, err := txn.Apply(ctx, c)
+		if err != nil {
+			return done, fmt.Errorf("document %q: %w", c.Meta.Key, err)
+		}
+		count(&done, res)
+	}
+	failpoint.Hit("in_commit")
+	rec.CommitSeq, rec.Done = txn.Seq(), done
+	ops, err := m.commitOps(rec, l, tokens, complete)
+	if err != nil {
+		return done, err
+	}
+	if complete {
+		ev, err := stateEvent(rec)
+		if err != nil {
+			return done, err
+		}
+		if err := txn.Emit(ev); err != nil {
+			return done, err
+		}
+	}
+	if _, err := txn.Finish(ctx, ops); err != nil {
+		return done, err
+	}
+	return done, nil
+}
+
+// commitOps are the job machine's own rows of a commit.
+func (m *Machine) commitOps(rec *Record, l *live, tokens []string, complete bool) ([]store.Op, error) {
+	if complete {
+		m.mu.Lock()
+		l.rec.Done, l.rec.CommitSeq = rec.Done, rec.CommitSeq
+		rec.Status = l.status()
+		m.mu.Unlock()
+		rec.Status.Progress = nil
+		m.end(rec, api.JobCommitted, "")
+		return m.endOps(rec)
+	}
+	ops, err := m.recordOps(rec, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tokens {
+		ops = append(ops, store.Op{Graph: rec.Job.Graph, Space: spaceStaged,
+			Key: stagedKey(rec.Job.ID, rec.Job.Attempt, partDone, t), Value: []byte{}})
+	}
+	return ops, nil
+}
+
+// change builds what one document would do, from memory or from its staged rows.
+func (m *Machine) change(rec *Record, l *live, token string) (store.DocChange, error) {
+	m.mu.Lock()
+	d := l.docs[token]
+	staged, resolved, decision := d.stagedEv, d.resolvedEv, d.decision
+	m.mu.Unlock()
+	g, id, at := rec.Job.Graph, rec.Job.ID, rec.Job.Attempt
+	if staged == nil {
+		staged = new(events.Staged)
+		if err := m.readStaged(g, stagedKey(id, at, partStaged, token), staged); err != nil {
+			return store.DocChange{}, err
+		}
+	}
+	c := store.DocChange{
+		Decision: decision, Meta: staged.Meta, Text: staged.Text, ContentHash: staged.Doc.ContentHash, Chunks: staged.Chunks,
+		SchemaFP: rec.Job.SchemaFP, SchemaName: rec.SchemaName, SchemaVersion: rec.SchemaVer, SchemaRevision: rec.Job.SchemaRevision,
+		ChunkerFP: rec.Job.ChunkerFP, Order: orderOf(staged.Meta, rec.Job.At), Job: id, NoCandidates: rec.Job.NoCandidates,
+	}
+	if decision == graph.MetadataOnly || decision == graph.Delete {
+		return c, nil
+	}
+	if resolved == nil {
+		resolved = new(events.Resolved)
+		if err := m.readStaged(g, stagedKey(id, at, partResolved, token), resolved); err != nil {
+			return store.DocChange{}, err
+		}
+	}
+	c.Assertions = resolved.Assertions
+	if len(resolved.Extraction.Failures) == 0 {
+		c.ExtractionFP = rec.Job.ExtractionFP
+	}
+	return c, nil
+}
+
+func (m *Machine) readStaged(g string, key []byte, into any) error {
+	b, err := m.st.Get(g, spaceStaged, key)
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		return fmt.Errorf("staged row %q is gone", key)
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("staged row %q: %w", key, err)
+	}
+	return nil
+}
+
+// orderOf ranks a version of its key: its source's own time, else the event's.
+func orderOf(meta graph.Meta, at graph.Order) graph.Order {
+	if t, err := events.ParseTime(meta.SourceUpdatedAt); err == nil {
+		at.Time = t.UnixNano()
+	}
+	return at
+}
+
+// maxRemoved facts are listed in a job's result.
+const maxRemoved = 200
+
+// count adds one document's effect to the job's summary.
+func count(s *api.JobStatus, r store.DocResult) {
+	d, mg, st := &s.Documents, &s.Stages.Merge, &s.Stages.Storage
+	switch r.Outcome {
+	case store.Added:
+		d.Added++
+	case store.Updated, store.Metadata:
+		d.Updated++
+	case store.Deleted:
+		d.Deleted++
+	case store.Superseded:
+		d.Superseded++
+	case store.Unknown, store.Unchanged:
+		d.Unchanged++
+	}
+	mg.EntitiesCreated += r.EntitiesCreated
+	mg.EntitiesUpdated += r.EntitiesUpdated
+	mg.RelationsCreated += r.RelationsCreated
+	mg.RelationsJoined += r.RelationsJoined
+	mg.Conflicts += r.Conflicts
+	st.EntitiesRemoved += r.EntitiesRemoved
+	st.RelationsRemoved += r.RelationsRemoved
+	s.Stages.Extraction.CandidatesWritten += r.CandidatesWritten
+	s.Stages.Extraction.CandidatesSuppressed += r.CandidatesSuppressed
+	for _, f := range r.Removed {
+		if len(s.Removed) < maxRemoved {
+			s.Removed = append(s.Removed, f)
+		}
+	}
+}
+
+// addDone adds what commits did to what arrived.
+func addDone(s, done *api.JobStatus) {
+	d, x := &s.Documents, done.Documents
+	d.Added += x.Added
+	d.Updated += x.Updated
+	d.Deleted += x.Deleted
+	d.Superseded += x.Superseded
+	d.Unchanged += x.Unchanged
+	st, y := &s.Stages, done.Stages
+	st.Merge.EntitiesCreated += y.Merge.EntitiesCreated
+	st.Merge.EntitiesUpdated += y.Merge.EntitiesUpdated
+	st.Merge.RelationsCreated += y.Merge.RelationsCreated
+	st.Merge.RelationsJoined += y.Merge.RelationsJoined
+	st.Merge.Conflicts += y.Merge.Conflicts
+	st.Storage.EntitiesRemoved += y.Storage.EntitiesRemoved
+	st.Storage.RelationsRemoved += y.Storage.RelationsRemoved
+	st.Storage.RowsWritten += y.Storage.RowsWritten
+	st.Storage.RowsRemoved += y.Storage.RowsRemoved
+	st.Storage.Bytes += y.Storage.Bytes
+	st.Extraction.CandidatesWritten += y.Extraction.CandidatesWritten
+	st.Extraction.CandidatesSuppressed += y.Extraction.CandidatesSuppressed
+	s.Removed = append(s.Removed, done.Removed...)
+}

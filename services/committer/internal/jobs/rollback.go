@@ -1,0 +1,145 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/failpoint"
+	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// rollback writes rolling_back before it deletes anything, then finishes.
+func (m *Machine) rollback(ctx context.Context, k key, l *live, reason string) error {
+	m.stageMu.Lock()
+	m.mu.Lock()
+	rec := l.rec
+	rec.State, rec.Reason = api.JobRollingBack, reason
+	rec.Status = l.status()
+	rec.Status.Progress = nil
+	m.mu.Unlock()
+	ops, err := m.recordOps(&rec, true)
+	if err == nil {
+		err = m.st.Write(ctx, ops, true)
+	}
+	if err == nil {
+		m.mu.Lock()
+		l.rec = rec
+		m.mu.Unlock()
+	}
+	m.stageMu.Unlock()
+	if err != nil {
+		return fmt.Errorf("roll back job %s: %w", k.job, err)
+	}
+	failpoint.Hit("in_rollback")
+	return m.finishRollback(ctx, k, l)
+}
+
+// finishRollback deletes what a rolling_back job staged and ends it.
+func (m *Machine) finishRollback(ctx context.Context, k key, l *live) error {
+	m.stageMu.Lock()
+	defer m.stageMu.Unlock()
+	m.mu.Lock()
+	rec := l.rec
+	m.mu.Unlock()
+	m.end(&rec, api.JobRolledBack, rec.Reason)
+	return m.writeEnd(ctx, &rec, nil)
+}
+
+// Cancel rolls a job back that has not committed; it says what it did by the state it answers.
+func (m *Machine) Cancel(ctx context.Context, g, id, reason string) (api.JobStatus, error) {
+	k := key{g, id}
+	m.mu.Lock()
+	l := m.live[k]
+	if l == nil {
+		m.mu.Unlock()
+		rec, err := m.record(g, id)
+		if err != nil {
+			return api.JobStatus{}, err
+		}
+		if rec == nil {
+			return api.JobStatus{}, api.Errorf(404, "job_not_found", "graph %s has no job %s", g, id)
+		}
+		return rec.status(), api.Errorf(412, "job_ended", "job %s is %s already", id, rec.State)
+	}
+	if l.committing {
+		m.mu.Unlock()
+		return api.JobStatus{}, api.Errorf(412, "job_ended", "job %s is being committed", id)
+	}
+	msg := "cancelled"
+	if reason != "" {
+		msg += ": " + reason
+	}
+	l.failWith(graph.Failure{Stage: "committer", Item: id, Code: "cancelled", Message: msg})
+	m.consider(k, l)
+	m.mu.Unlock()
+	return m.Wait(ctx, g, id, 10*time.Second, func(s api.JobStatus) bool { return api.Ended(s.State) })
+}
+
+// tend watches deadlines and leases, queues what waited for room, and cleans up after jobs that ended.
+func (m *Machine) tend(ctx context.Context) error {
+	every := max(m.cfg.Lease/20, 100*time.Millisecond)
+	tick := time.NewTicker(min(every, time.Second))
+	defer tick.Stop()
+	m.cleanUp(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.cleaned:
+			m.cleanUp(ctx)
+		case <-tick.C:
+			m.watch()
+			m.cleanUp(ctx)
+		}
+	}
+}
+
+// watch fails jobs whose deadline passed, and queues again those that could not commit.
+func (m *Machine) watch() {
+	now := m.cfg.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, l := range m.live {
+		if l.committing {
+			continue
+		}
+		if !l.rec.Deadline.IsZero() && now.After(l.rec.Deadline) {
+			l.failWith(graph.Failure{Stage: "committer", Item: k.job, Code: "deadline", Message: "the job's deadline passed before it was complete"})
+		}
+		m.consider(k, l)
+	}
+}
+
+// cleanUp removes documents events and bodies of jobs that ended. What fails is tried again at the next tick.
+func (m *Machine) cleanUp(ctx context.Context) {
+	for _, g := range m.st.Graphs() {
+		var ops []store.Op
+		err := m.st.Scan(g, spaceCleanup, nil, nil, 200, func(k, v []byte) error {
+			var c cleanup
+			job := string(k)
+			if err := json.Unmarshal(v, &c); err != nil {
+				return fmt.Errorf("clean-up row of job %s: %w", job, err)
+			}
+			if err := m.outside.DeleteEvent(ctx, g, c.EventSeq); err != nil {
+				m.cfg.Log.Debug("document event stays for now", "graph", g, "job", job, "error", err)
+				return nil
+			}
+			if err := m.outside.DeleteBodies(ctx, g, job); err != nil {
+				m.cfg.Log.Debug("bodies stay for now", "graph", g, "job", job, "error", err)
+				return nil
+			}
+			ops = append(ops, store.Op{Graph: g, Space: spaceCleanup, Key: append([]byte(nil), k...), Delete: true})
+			return nil
+		})
+		if err == nil && len(ops) > 0 {
+			err = m.st.Write(ctx, ops, false)
+		}
+		if err != nil && ctx.Err() == nil {
+			m.cfg.Log.Error("clean-up", "graph", g, "error", err)
+		}
+	}
+}

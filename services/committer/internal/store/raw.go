@@ -1,0 +1,197 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Op is one change of a raw row. Spaces are upper-case letters and digits, each its user's own; keys are any bytes.
+type Op struct {
+	Graph string
+	Space byte
+	Key   []byte
+	Value []byte
+	// Delete removes the row; DeletePrefix every row whose key begins with Key.
+	Delete       bool
+	DeletePrefix bool
+
+	outbox bool // Value is an outbox row without its head; the number is given when it is written
+}
+
+func checkSpace(space byte) error {
+	if 'A' <= space && space <= 'Z' || '0' <= space && space <= '9' {
+		return nil
+	}
+	return fmt.Errorf("space %q is not one for raw rows", space)
+}
+
+// Write changes raw rows of existing graphs at once. With sync it returns when they are on disk. ErrNoSpace refuses it
+// unless every change is a deletion.
+func (s *Store) Write(ctx context.Context, ops []Op, sync bool) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.exit()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(ops, func(o Op) bool { return !o.Delete && !o.DeletePrefix }) {
+		if err := s.space.check(); err != nil {
+			return err
+		}
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	release, err := s.addOps(b, ops)
+	defer release()
+	if err != nil {
+		return err
+	}
+	return s.apply(b, sync)
+}
+
+// addOps puts raw changes into a batch. release must be called when the batch is committed or given up.
+func (s *Store) addOps(b *pebble.Batch, ops []Op) (release func(), err error) {
+	var taken []func()
+	release = func() {
+		for _, f := range taken {
+			f()
+		}
+	}
+	for _, o := range ops {
+		g, err := s.graph(o.Graph)
+		if err != nil {
+			return release, err
+		}
+		if o.outbox {
+			no := g.out.take()
+			taken = append(taken, func() { g.out.release(no) })
+			if err := b.Set(outboxKey(g.id, no), append(writer(nil).u64(0), o.Value...), nil); err != nil {
+				return release, fmt.Errorf("write outbox: %w", err)
+			}
+			continue
+		}
+		if err := checkSpace(o.Space); err != nil {
+			return release, err
+		}
+		k := newKey(g.id, o.Space).raw(o.Key)
+		switch {
+		case o.DeletePrefix:
+			err = b.DeleteRange(k, after(k), nil)
+		case o.Delete:
+			err = b.Delete(k, nil)
+		default:
+			err = b.Set(k, o.Value, nil)
+		}
+		if err != nil {
+			return release, fmt.Errorf("write row of space %c: %w", o.Space, err)
+		}
+	}
+	return release, nil
+}
+
+// Put writes one raw row without waiting for the disk.
+func (s *Store) Put(ctx context.Context, graph string, space byte, key, value []byte) error {
+	return s.Write(ctx, []Op{{Graph: graph, Space: space, Key: key, Value: value}}, false)
+}
+
+// Delete removes one raw row without waiting for the disk.
+func (s *Store) Delete(ctx context.Context, graph string, space byte, key []byte) error {
+	return s.Write(ctx, []Op{{Graph: graph, Space: space, Key: key, Delete: true}}, false)
+}
+
+// Get returns a copy of a raw row's value; nil without an error when there is none, or no such graph.
+func (s *Store) Get(graph string, space byte, key []byte) ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.exit()
+	if err := checkSpace(space); err != nil {
+		return nil, err
+	}
+	g, err := s.graph(graph)
+	if err != nil {
+		return nil, nil
+	}
+	v, closer, err := s.db.Get(newKey(g.id, space).raw(key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read row of space %c: %w", space, err)
+	}
+	defer closer.Close()
+	out := make([]byte, len(v))
+	copy(out, v)
+	return out, nil
+}
+
+// Scan calls fn for the raw rows whose key begins with prefix and follows after (nil: from the first), in key order, at most
+// limit of them (0: all), until fn returns an error; ErrStop ends it without one. The slices are valid during the call. An
+// unknown graph has no rows.
+func (s *Store) Scan(graph string, space byte, prefix, after []byte, limit int, fn func(key, value []byte) error) (err error) {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.exit()
+	if err := checkSpace(space); err != nil {
+		return err
+	}
+	g, err := s.graph(graph)
+	if err != nil {
+		return nil
+	}
+	n := 0
+	head := newKey(g.id, space)
+	return s.scanFrom(head.clone().raw(prefix), head.clone().raw(after), func(k, v []byte) error {
+		if after != nil && bytes.Compare(k[headLen:], after) <= 0 {
+			return nil
+		}
+		if err := fn(k[headLen:], v); err != nil {
+			return err
+		}
+		if n++; n == limit {
+			return ErrStop
+		}
+		return nil
+	})
+}
+
+// scanFrom is scanDB beginning at from when that lies behind the prefix's first key.
+func (s *Store) scanFrom(prefix, from []byte, fn func(k, v []byte) error) (err error) {
+	lower := prefix
+	if bytes.Compare(from, lower) > 0 {
+		lower = from
+	}
+	upper := after(prefix)
+	if bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	defer func() {
+		if e := it.Close(); err == nil && e != nil {
+			err = fmt.Errorf("read: %w", e)
+		}
+	}()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", describe(it.Key()), err)
+		}
+		if err := fn(it.Key(), v); err != nil {
+			return stopped(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+func sortStrings(s []string) { slices.Sort(s) }
+
+// loadGraphs reads the graphs and undoes the commits that did not end.
+func (s *Store) loadGraphs(ctx context.Context) error {
+	type entry struct {
+		name string
+		num  uint32
+	}
+	var found []entry
+	prefix := newKey(0, spaceGraph)
+	err := s.scanDB(prefix, func(k, v []byte) error {
+		if len(v) != 8 {
+			return fmt.Errorf("%w: graph %q", ErrCorrupt, k[len(prefix):])
+		}
+		found = append(found, entry{string(k[len(prefix):]), uint32(binary.BigEndian.Uint64(v))})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read graphs: %w", err)
+	}
+	for _, e := range found {
+		current, err := s.readNumber(newKey(e.num, spaceCurrent))
+		if err != nil {
+			return fmt.Errorf("graph %s: %w", e.name, err)
+		}
+		if err := s.undo(ctx, e.num, current); err != nil {
+			return fmt.Errorf("undo the unfinished commit of graph %s: %w", e.name, err)
+		}
+		next, err := s.lastOutbox(e.num)
+		if err != nil {
+			return fmt.Errorf("graph %s: %w", e.name, err)
+		}
+		s.addGraph(e.name, e.num, current, next+1)
+	}
+	return nil
+}
+
+// undo deletes what a commit wrote above the current sequence, batch by batch as its journal lists it. It may be cut off
+// and begun again at any point: a batch's keys and its journal row go together.
+func (s *Store) undo(ctx context.Context, g uint32, current uint64) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		k, v, err := s.first(newKey(g, spaceJournal))
+		if err != nil || k == nil {
+			return err
+		}
+		r := readKey(k)
+		seq := binary.BigEndian.Uint64(r.take(8))
+		b := s.db.NewBatch()
+		err = func() error {
+			defer b.Close()
+			if seq > current {
+				if err := eachKey(v, func(row []byte) error { return b.Delete(row, nil) }); err != nil {
+					return fmt.Errorf("journal %s: %w", describe(k), err)
+				}
+			}
+			if err := b.Delete(k, nil); err != nil {
+				return err
+			}
+			return s.apply(b, true)
+		}()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// journalRow lists keys: each is the length it shares with the one before, then its rest.
+func journalRow(keys [][]byte) []byte {
+	var w writer
+	var last []byte
+	for _, k := range keys {
+		n := 0
+		for n < len(k) && n < len(last) && k[n] == last[n] {
+			n++
+		}
+		w = w.uint(n).bytes(k[n:])
+		last = k
+	}
+	return w
+}
+
+func eachKey(row []byte, fn func(k []byte) error) error {
+	r := reader{b: row}
+	var last []byte
+	for len(r.b) > 0 {
+		n := r.uint()
+		rest := r.bytes()
+		if r.bad || n > len(last) {
+			return ErrCorrupt
+		}
+		last = append(last[:n:n], rest...)
+		if err := fn(last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first returns copies of the first row of a prefix; nil when there is none.
+func (s *Store) first(prefix []byte) (k, v []byte, err error) {
+	err = s.scanDB(prefix, func(rk, rv []byte) error {
+		k, v = slices.Clone(rk), slices.Clone(rv)
+		return ErrStop
+	})
+	return k, v, err
+}
+
+// scanDB calls fn for every row of a prefix in order. The slices are valid during the call.
+func (s *Store) scanDB(prefix []byte, fn func(k, v []byte) error) error {
+	return s.scanFrom(prefix, nil, fn)
+}

@@ -1,0 +1,17 @@
+// Command extractor runs the extractor alone, against a NATS server.
+package main
+
+import (
+	"os"
+
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/services/extractor"
+)
+
+var version = "dev"
+
+func main() {
+	os.Exit(app.Main("extractor", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
+		return extractor.New(extractor.FromConfig(cfg), deps)
+	}))
+}
