@@ -39,21 +39,24 @@ type Sample struct {
 
 // Group is the candidates of one key and state.
 type Group struct {
-	Key        string   `json:"key"`
-	Kind       string   `json:"kind"`
-	Label      string   `json:"label"`
-	Text       string   `json:"text"`
-	SourceText string   `json:"source_text"`
-	TargetText string   `json:"target_text"`
-	Reasons    []string `json:"reasons"`
-	State      string   `json:"state"`
-	Count      int      `json:"count"`
-	Confidence float64  `json:"confidence"`
-	Documents  int      `json:"documents"`
-	IDs        []string `json:"ids"`
-	Covered    bool     `json:"covered"`
-	Sample     Sample   `json:"sample"`
-	Revision   uint64   `json:"revision"`
+	Key        string `json:"key"`
+	Kind       string `json:"kind"`
+	Label      string `json:"label"`
+	Text       string `json:"text"`
+	SourceText string `json:"source_text"`
+	TargetText string `json:"target_text"`
+	// SourceLabel and TargetLabel are the types of the ends (of the holder for a property) where they are known.
+	SourceLabel string   `json:"source_label,omitempty"`
+	TargetLabel string   `json:"target_label,omitempty"`
+	Reasons     []string `json:"reasons"`
+	State       string   `json:"state"`
+	Count       int      `json:"count"`
+	Confidence  float64  `json:"confidence"`
+	Documents   int      `json:"documents"`
+	IDs         []string `json:"ids"`
+	Covered     bool     `json:"covered"`
+	Sample      Sample   `json:"sample"`
+	Revision    uint64   `json:"revision"`
 }
 
 // ReviewListReply is one page of groups: count desc, confidence desc, key asc.

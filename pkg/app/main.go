@@ -92,7 +92,7 @@ func serve(ctx context.Context, name, version string, cfg *Config, stderr io.Wri
 		return err
 	}
 	defer conn.Close()
-	if err := bus.Check(ctx, conn, cfg.Table()); err != nil {
+	if err := conn.Check(ctx, cfg.Table()); err != nil {
 		return err
 	}
 	reg := NewRegistry()

@@ -117,12 +117,16 @@ func (r *runner) many(items []*item) {
 		return
 	}
 	var out []events.Event
+	var traces []string // of each of out
 	for i := range results {
-		if results[i].Err == nil {
-			out = append(out, results[i].Out...)
+		if results[i].Err != nil {
+			continue
+		}
+		for _, e := range results[i].Out {
+			out, traces = append(out, e), append(traces, traceOf(tasks[i].ctx))
 		}
 	}
-	if err := r.conn.publish(r.pub, r.cfg.Service, out); err != nil && len(out) > 0 {
+	if err := r.conn.publishTraced(r.pub, r.cfg.Service, out, func(i int) string { return traces[i] }); err != nil {
 		// One of them may be at fault: each for itself.
 		for i, t := range tasks {
 			r.settle(t, results[i].Out, results[i].Err)

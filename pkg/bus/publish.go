@@ -42,14 +42,20 @@ func (c *Conn) Publish(ctx context.Context, out ...events.Event) error {
 }
 
 func (c *Conn) publish(ctx context.Context, source string, out []events.Event) error {
+	trace := traceOf(ctx)
+	return c.publishTraced(ctx, source, out, func(int) string { return trace })
+}
+
+// publishTraced publishes events that each may belong to another trace.
+func (c *Conn) publishTraced(ctx context.Context, source string, out []events.Event, trace func(i int) string) error {
 	if len(out) == 0 {
 		return nil
 	}
 	var order []string
 	groups := map[string][]*nats.Msg{}
-	now, trace := c.now().UTC().Format(time.RFC3339Nano), traceOf(ctx)
-	for _, e := range out {
-		stream, m, err := c.message(ctx, e, source, now, trace)
+	now := c.now().UTC().Format(time.RFC3339Nano)
+	for i, e := range out {
+		stream, m, err := c.message(ctx, e, source, now, trace(i))
 		if err != nil {
 			return err
 		}

@@ -45,8 +45,6 @@ const (
 	DuplicateWindow = 2 * time.Minute
 	// DefaultAckWait is how long a stage may be silent about a message.
 	DefaultAckWait = 20 * time.Second
-	// RequiredAPILevel of the server: atomic batches came with level 2 (nats-server 2.12).
-	RequiredAPILevel = 2
 
 	mib = int64(1) << 20
 	day = 24 * time.Hour

@@ -222,11 +222,10 @@ func sortPatterns(list []Pattern) {
 func (b *builder) relations() {
 	s := b.schema
 	for _, rel := range b.draft.relations {
-		set := make(patternSet, len(rel.patterns))
+		set := patternSetOf(rel.patterns)
 		for _, p := range rel.patterns {
-			set[p] = struct{}{}
 			if b.draft.broken {
-				continue
+				break
 			}
 			if b.byName[p.Source] == nil {
 				b.unknown(rel.patternPaths[p], "type", p.Source, b.labels)
@@ -271,13 +270,9 @@ func (b *builder) narrowed(rel *relationDraft) {
 		if b.byName[n.pattern.Source] == nil || b.byName[n.pattern.Target] == nil {
 			continue // reported
 		}
-		within := make(patternSet, len(n.within))
-		for _, p := range n.within {
-			within[p] = struct{}{}
-		}
-		ok := b.schema.matches(within, n.pattern.Source, n.pattern.Target)
+		ok := b.schema.matches(n.within, n.pattern.Source, n.pattern.Target)
 		if !ok && rel.symmetric {
-			ok = b.schema.matches(within, n.pattern.Target, n.pattern.Source)
+			ok = b.schema.matches(n.within, n.pattern.Target, n.pattern.Source)
 		}
 		if !ok {
 			b.add(n.path, "an override may not allow %s->%s, which the base does not: use add_patterns", n.pattern.Source, n.pattern.Target)

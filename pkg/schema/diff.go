@@ -62,13 +62,18 @@ func (d *differ) text(path, before, after string, effect Effect) {
 
 // set reports the members that came and went.
 func (d *differ) set(path, what string, before, after []string, effect Effect) {
+	had, has := map[string]bool{}, map[string]bool{}
+	for _, member := range before {
+		had[member] = true
+	}
 	for _, member := range after {
-		if !slices.Contains(before, member) {
+		has[member] = true
+		if !had[member] {
 			d.add(path, effect, "%s %s added", what, member)
 		}
 	}
 	for _, member := range before {
-		if !slices.Contains(after, member) {
+		if !has[member] {
 			d.add(path, effect, "%s %s removed", what, member)
 		}
 	}

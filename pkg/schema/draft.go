@@ -53,7 +53,7 @@ type relationDraft struct {
 type narrowing struct {
 	pattern Pattern
 	path    string
-	within  []Pattern
+	within  patternSet
 }
 
 // propertyDraft is a property with what the file says of it. What it leaves out (Type and Merge are then empty) comes

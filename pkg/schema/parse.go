@@ -147,6 +147,7 @@ func (l *loader) overlay(base, own *draft) *draft {
 	for i, e := range out.entities {
 		byLabel[e.label], byFold[foldLabel(e.label)] = i, e.label
 	}
+	labels := slices.Sorted(maps.Keys(byLabel))
 	for _, e := range own.entities {
 		if i, ok := byLabel[e.label]; ok {
 			out.entities[i] = l.overEntity(out.entities[i], e)
@@ -154,7 +155,7 @@ func (l *loader) overlay(base, own *draft) *draft {
 		}
 		l.fresh(e.path, e.label, byFold)
 		if e.override {
-			l.add(e.path, "there is no %s in the base to override%s", quote(e.label), hint(e.label, slices.Sorted(maps.Keys(byLabel))))
+			l.unknown(e.path, "type to override", e.label, labels)
 		}
 		out.entities = append(out.entities, e)
 	}
@@ -191,22 +192,23 @@ func (l *loader) drop(out, base, own *draft) {
 		known[KindRelation][rel.label] = true
 	}
 	gone := map[string]map[string]bool{KindEntity: {}, KindRelation: {}}
+	sorted := map[string][]string{
+		KindEntity: slices.Sorted(maps.Keys(known[KindEntity])), KindRelation: slices.Sorted(maps.Keys(known[KindRelation])),
+	}
+	sorted[""] = slices.Sorted(slices.Values(slices.Concat(sorted[KindEntity], sorted[KindRelation])))
 	for _, x := range own.excluded {
-		var labels []string
 		found := false
 		for _, kind := range []string{KindEntity, KindRelation} {
 			if x.kind != "" && x.kind != kind {
 				continue
 			}
-			labels = slices.AppendSeq(labels, maps.Keys(known[kind]))
 			if known[kind][x.label] {
 				found = true
 				gone[kind][x.label] = true
 			}
 		}
 		if !found && !base.broken {
-			slices.Sort(labels)
-			l.unknown(x.path, "type", x.label, labels)
+			l.unknown(x.path, "type", x.label, sorted[x.kind])
 		}
 	}
 	for _, e := range own.entities {
@@ -304,17 +306,14 @@ func (l *loader) overRelation(base, own *relationDraft) *relationDraft {
 		out.description, out.described = own.description, true
 	}
 	if own.ownPatterns {
+		within := patternSetOf(base.patterns)
 		for _, p := range own.patterns {
-			out.narrowed = append(out.narrowed, narrowing{p, own.patternPaths[p], base.patterns})
+			out.narrowed = append(out.narrowed, narrowing{p, own.patternPaths[p], within})
 		}
 		out.patterns = own.patterns
 	}
 	out.patterns = slices.Clone(out.patterns)
-	for _, p := range own.added {
-		if !slices.Contains(out.patterns, p) {
-			out.patterns = append(out.patterns, p)
-		}
-	}
+	out.patterns = append(out.patterns, own.added...) // repeats go when the schema is built
 	out.patternPaths = maps.Clone(base.patternPaths)
 	maps.Copy(out.patternPaths, own.patternPaths)
 	out.card.MaxPerSource = l.sink(own, "max_per_source", base.card.MaxPerSource, own.card.MaxPerSource, own.hasSource)
@@ -371,9 +370,13 @@ func joinRules(base, own Rules) Rules {
 }
 
 func union(base, own []string) []string {
+	had := make(map[string]bool, len(base))
+	for _, text := range base {
+		had[text] = true
+	}
 	out := slices.Clone(base)
 	for _, text := range own {
-		if !slices.Contains(base, text) {
+		if !had[text] {
 			out = append(out, text)
 		}
 	}

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -131,15 +130,17 @@ func (r *reader) relationRules(path string, n *node) (out RelationRules) {
 }
 
 func (r *reader) phrases(path string, n *node) (out []string) {
+	seen := map[string]bool{}
 	r.texts(path, n, func(path, text string) {
 		switch {
 		case text == "":
 			r.add(path, "is empty")
 		case utf8.RuneCountInString(text) > maxPhrase:
 			r.add(path, "is longer than %d characters", maxPhrase)
-		case slices.Contains(out, text):
+		case seen[text]:
 			r.add(path, "%s stands here twice", quote(text))
 		}
+		seen[text] = true
 		out = append(out, text)
 	})
 	return out

@@ -134,7 +134,7 @@ relations:
 	for _, c := range []struct{ text, want string }{
 		{"entities: {A: {description: x}}", `entities.A: "A" is a type of the base: say override: true to change it`},
 		{"entities: [a]", `entities[0]: "a" cannot be told from "A" of the base: case, spaces, _ and - do not count`},
-		{"entities: {AB: {override: true}}", `entities.AB: there is no "AB" in the base to override, did you mean "A"?`},
+		{"entities: {AB: {override: true}}", `entities.AB: unknown type to override "AB", did you mean "A"?`},
 		{"entities: {A: {override: true, properties: {p: string}}}", "entities.A.properties.p: an override may not change its type from integer to string"},
 		{"entities: {A: {override: true, properties: {p: {required: false}}}}", "entities.A.properties.p: an override may not give up `required`"},
 		{"entities: {A: {override: true, properties: {p: {enum: [1, 2, 3]}}}}", "entities.A.properties.p: an override may not add \"3\" to `enum`"},
@@ -194,6 +194,15 @@ func TestAliases(t *testing.T) {
 	require.Contains(t, problems(t, "a: &a [*a, *a]\n", nil)[0].Message, "nested deeper than 32")
 }
 
+// list is the middle of a long list.
+func list(n int) string {
+	var out strings.Builder
+	for i := range n {
+		out.WriteString("x" + ValueText(int64(i)) + ",")
+	}
+	return strings.TrimSuffix(out.String(), ",")
+}
+
 func TestLimits(t *testing.T) {
 	var many strings.Builder
 	many.WriteString("entities:\n")
@@ -212,6 +221,22 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, Problem{"relations.R", "is over the limit of 50000 patterns"}, got[0])
 	require.Len(t, got, maxProblems+1)
 	require.Regexp(t, `^and \d+ more problem\(s\)$`, got[maxProblems].Message)
+
+	for _, big := range []string{
+		"entities: {A: {parents: [" + list(50000) + "]}}",
+		"entities: [A]\nrelations: {R: {patterns: 'A->A', inverse: [" + list(50000) + "]}}",
+		"exclude: [" + list(50000) + "]\nextends: b.yaml",
+		"entities: [" + list(100000) + "]",
+		"entities: {A: {properties: {" + strings.ReplaceAll(list(50000), ",", ": string,") + "}}}",
+		"entities: {A: {properties: {p: {enum: [" + list(50000) + "]}}}}",
+		"extends: b.yaml\nentities: {" + strings.ReplaceAll(list(1900), ",", ": {override: true},") + "}",
+	} {
+		problems(t, big, files(map[string]string{"b.yaml": "entities: [" + list(2000) + "]\nrelations: {S: 'x1->x1'}"}))
+	}
+	names := "rules: {entities: {A: {names: [" + list(100000) + "]}}}\n"
+	s, err := Parse([]byte("extends: b.yaml\n"+names), "x.yaml", files(map[string]string{"b.yaml": "entities: [A]\n" + names}))
+	require.NoError(t, err)
+	require.Len(t, s.Rules().Entities["A"].Names, 100000)
 
 	var chain strings.Builder
 	chain.WriteString("entities:\n  T0: x\n")

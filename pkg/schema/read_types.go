@@ -3,7 +3,6 @@ package schema
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -44,18 +43,27 @@ func (r *reader) entities(d *draft, path string, n *node) {
 			case "override":
 				e.override = r.boolean(path, value)
 			case "parents":
-				r.texts(path, value, func(path, text string) {
-					if slices.Contains(e.parents, text) {
-						r.add(path, "%s stands here twice", quote(text))
-						return
-					}
-					e.parents = append(e.parents, text)
-					e.parentPaths[text] = path
-				})
+				r.names(path, value, e.parentPaths, func(text string) { e.parents = append(e.parents, text) })
 			case "properties":
 				e.props = r.properties(path, value, true)
 			}
 		})
+	})
+}
+
+// names reads a list of labels without repeats and notes the path of each.
+func (r *reader) names(path string, n *node, paths map[string]string, each func(text string)) {
+	if len(n.items) > maxAncestors {
+		r.add(path, "is over the limit of %d names", maxAncestors)
+		return
+	}
+	r.texts(path, n, func(path, text string) {
+		if _, ok := paths[text]; ok {
+			r.add(path, "%s stands here twice", quote(text))
+			return
+		}
+		paths[text] = path
+		each(text)
 	})
 }
 
@@ -249,14 +257,7 @@ func (r *reader) relation(rel *relationDraft, path string, n *node) {
 		case "properties":
 			rel.props = r.properties(path, value, false)
 		case "inverse":
-			r.texts(path, value, func(path, text string) {
-				if slices.Contains(rel.inverse, text) {
-					r.add(path, "%s stands here twice", quote(text))
-					return
-				}
-				rel.inverse = append(rel.inverse, text)
-				rel.inversePaths[text] = path
-			})
+			r.names(path, value, rel.inversePaths, func(text string) { rel.inverse = append(rel.inverse, text) })
 		case "cardinality":
 			r.fields(path, value, []string{"max_per_source", "max_per_target"}, func(key, path string, value *node) {
 				if key == "max_per_source" {

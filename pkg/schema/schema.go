@@ -108,6 +108,14 @@ type Schema struct {
 
 type patternSet map[Pattern]struct{}
 
+func patternSetOf(list []Pattern) patternSet {
+	set := make(patternSet, len(list))
+	for _, p := range list {
+		set[p] = struct{}{}
+	}
+	return set
+}
+
 type canonical struct {
 	label   string
 	swapped bool

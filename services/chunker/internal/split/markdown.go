@@ -37,6 +37,7 @@ func markdownBlocks(src string) (blocks []block) {
 	}()
 	source := []byte(src)
 	root := markdown.Parse(text.NewReader(source))
+	blocks = make([]block, 0, root.ChildCount())
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		b := toBlock(n, source)
 		if b.start < 0 {

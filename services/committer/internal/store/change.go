@@ -11,6 +11,7 @@ type DocChange struct {
 	ContentHash string
 	Chunks      []graph.Chunk
 	Assertions  graph.Assertions
+	Dropped     []graph.Dropped // what was only counted; kept with the version
 	SchemaFP    string
 	SchemaName  string
 	// SchemaVersion and SchemaRevision are recorded with the document.

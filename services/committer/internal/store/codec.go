@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-
-	"github.com/factmill/factmill/pkg/graph"
 )
 
 // Documents, versions, assertions, candidates, decisions and counts are JSON: few, read as a whole, readable by people. Folds,
@@ -126,9 +124,9 @@ func decodeJSON(b []byte, into any) error {
 	return nil
 }
 
-// decodeAssertions keeps whole numbers whole.
-func decodeAssertions(b []byte) (graph.Assertions, error) {
-	var a graph.Assertions
+// decodeStated keeps whole numbers whole.
+func decodeStated(b []byte) (Stated, error) {
+	var a Stated
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	if err := d.Decode(&a); err != nil {

@@ -54,7 +54,8 @@ type Version struct {
 	ExtractionFP string        `json:"extraction_fp,omitempty"`
 	Chunks       []graph.Chunk `json:"chunks"`
 	// FirstNo is the number of the first chunk in the postings; the others follow.
-	FirstNo    uint64 `json:"first_no"`
+	FirstNo    uint32 `json:"first_no"`
+	Terms      int    `json:"terms"` // of all chunks
 	FromSeq    uint64 `json:"from_seq"`
 	FromTime   string `json:"from_time"`
 	ClosedSeq  uint64 `json:"closed_seq,omitempty"`
@@ -184,6 +185,15 @@ type ChunkRef struct {
 	Version int
 	Index   int
 	Open    bool
+	// Terms of the chunk; set by ChunkAt only.
+	Terms int
+}
+
+// Stated is what one version states: its assertions (without candidates, which have rows of their own) and what was only
+// counted.
+type Stated struct {
+	graph.Assertions
+	Dropped []graph.Dropped `json:"dropped,omitempty"`
 }
 
 // CandidateRecord is the candidates of one key in one document.
@@ -225,7 +235,9 @@ type Counts struct {
 	// CandidateNo is the number of the newest candidate event.
 	CandidateNo uint64 `json:"candidate_no"`
 	// ChunkNo is the number that the next chunk gets in the postings.
-	ChunkNo uint64 `json:"chunk_no"`
+	ChunkNo uint32 `json:"chunk_no"`
+	// Terms of all open chunks: over Chunks it gives their average length.
+	Terms int `json:"terms"`
 }
 
 func (c Counts) clone() Counts {
@@ -249,7 +261,7 @@ func addCount(m map[string]int, key string, by int) {
 
 // Posting is a chunk that holds a term, and how often.
 type Posting struct {
-	No uint64 // of the chunk; see Snapshot.ChunkAt
+	No uint32 // of the chunk; see Snapshot.ChunkAt
 	TF int
 }
 

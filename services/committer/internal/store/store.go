@@ -90,6 +90,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	closed   bool          // guarded by mu
+	closing  chan struct{} // closed with closed
 	inflight int           // calls under way; guarded by mu
 	idle     chan struct{} // closed when inflight falls to 0 after closed; guarded by mu
 	graphs   map[string]*graphState
@@ -124,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: %s (another process has it open: %v)", ErrInUse, o.Dir, err)
 	}
 	s := &Store{opt: o, lock: lock, graphs: map[string]*graphState{}, byID: map[uint32]*graphState{},
-		snaps: map[*Snapshot]struct{}{}, txns: map[*Txn]struct{}{}}
+		closing: make(chan struct{}), snaps: map[*Snapshot]struct{}{}, txns: map[*Txn]struct{}{}}
 	s.space = &space{opt: o}
 	if err := s.open(ctx); err != nil {
 		if s.db != nil {
@@ -249,6 +250,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	close(s.closing)
 	idle := make(chan struct{})
 	if s.inflight > 0 {
 		s.idle = idle

@@ -174,7 +174,7 @@ func TestJSONRefuses(t *testing.T) {
 
 	long := strings.Repeat("n", 64<<10)
 	_, err = all(t, JSON, `{"`+long+`":{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}}`)
-	bad(t, err, "too_large", "the document: as text it has more than 327848 bytes")
+	bad(t, err, "too_large", "the document: as text it has more than 327828 bytes")
 }
 
 func TestJSONL(t *testing.T) {

@@ -208,7 +208,7 @@ func (gr *group) view() api.Group {
 	first := rs[0]
 	v := api.Group{
 		Key: first.Key, Kind: first.Kind, Label: first.Label, Text: first.Text, SourceText: first.SourceText, TargetText: first.TargetText,
-		State: first.State, Count: gr.count, Confidence: gr.confidence, Documents: len(rs), IDs: []string{},
+		SourceLabel: first.SourceLabel, TargetLabel: first.TargetLabel, State: first.State, Count: gr.count, Confidence: gr.confidence, Documents: len(rs), IDs: []string{},
 		Sample: api.Sample{Document: first.Document, Chunk: first.ChunkID, Quote: first.Quote, Start: first.Start, End: first.End},
 	}
 	reasons := map[string]bool{}

@@ -1,0 +1,158 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/bus/embedded"
+)
+
+// readyWait is how long the services may take to get ready: opening a large store after a crash takes its time.
+const readyWait = 2 * time.Minute
+
+// Start runs NATS and all services in this process on a data directory. Another process there is *InUse.
+func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
+	lock, err := Acquire(dir)
+	if err != nil {
+		return nil, err
+	}
+	stack := []func() error{lock.Release}
+	unwind := func() error {
+		var errs []error
+		for i := len(stack) - 1; i >= 0; i-- {
+			errs = append(errs, stack[i]())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unwind())
+		}
+	}()
+	up := Up{Command: o.Command, Starting: o.Listen != "", Started: stamp(o.Now)}
+	if err := lock.Tell(up); err != nil {
+		return nil, err
+	}
+	server, err := embedded.Start(ctx, embedded.Options{
+		Dir: filepath.Join(dir, "nats"), Listen: o.Listen, SyncAlways: o.Config.Get("nats.sync") == "always", Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	stack = append(stack, func() error { server.Shutdown(true); return nil })
+	connect := func(name string) (*bus.Conn, error) {
+		c, err := bus.Connect(ctx, bus.Options{InProcess: server, Name: name, Log: o.Log, Now: o.Now})
+		if err == nil {
+			stack = append(stack, func() error { c.Close(); return nil })
+		}
+		return c, err
+	}
+	conn, err := connect("factmill-" + o.Command)
+	if err != nil {
+		return nil, err
+	}
+	if err := bus.EnsureAll(ctx, conn.JS, o.Config.Table()); err != nil {
+		return nil, fmt.Errorf("streams of %s: %w", dir, err)
+	}
+	s = &Session{
+		Conn: conn, Graph: o.Graph, Where: dir, Embedded: true, Dir: dir, URL: server.ClientURL(), timeout: o.Timeout,
+		failed: make(chan error, 1), close: unwind,
+	}
+	stop, err := s.run(ctx, o, connect)
+	if err != nil {
+		return nil, err
+	}
+	stack = append(stack, stop)
+	up.URL, up.Starting = s.URL, false
+	if err := lock.Tell(up); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// run builds and starts the services and waits until all are ready. Each has a connection of its own, so that it is seen by name.
+func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus.Conn, error)) (stop func() error, err error) {
+	reg := app.NewRegistry()
+	var services []app.Service
+	for _, b := range o.Services {
+		c, err := connect(b.Name)
+		if err != nil {
+			return nil, err
+		}
+		svc, err := b.Build(o.Config, s.Dir, false, app.Deps{Conn: c, Log: o.Log.With("service", b.Name), Metrics: reg, Now: o.Now}.WithDefaults())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Name, err)
+		}
+		services = append(services, svc)
+	}
+	all := services
+	health, err := app.ListenHealth(o.HTTP, reg, func() []app.Service { return services })
+	if err != nil {
+		return nil, err
+	}
+	if health != nil {
+		s.Health = health.Addr()
+		all = append(append([]app.Service{}, services...), app.HealthService(health))
+	}
+	// The services end when the session is closed, in an order that the session decides, not with the command's context.
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	told := false // written before ended is
+	go func() {
+		err := app.RunAll(run, o.Log, all...)
+		if run.Err() == nil {
+			told = true
+			s.failed <- errors.Join(errStopped, err)
+		}
+		ended <- err
+	}()
+	stop = func() error {
+		cancel()
+		if err := <-ended; !told {
+			return err
+		}
+		return nil
+	}
+	if err := ready(ctx, services, ended); err != nil {
+		cancel()
+		if !errors.Is(err, errStopped) {
+			err = errors.Join(err, <-ended)
+		}
+		return nil, err
+	}
+	return stop, nil
+}
+
+var errStopped = errors.New("the services stopped")
+
+// ready waits until every service is; ended gives the error when they end before.
+func ready(ctx context.Context, services []app.Service, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var why error
+		for _, svc := range services {
+			if err := svc.Ready(); err != nil {
+				why = fmt.Errorf("%s is not ready: %w", svc.Name(), err)
+				break
+			}
+		}
+		if why == nil {
+			return nil
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("%w: %w", errStopped, err)
+		case <-ctx.Done():
+			return errors.Join(why, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package app_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/app"
+)
+
+func TestConfigLayers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("extractor:\n  mode: llm\nlog.level: debug\nloader:\n  roots: [/a, /b]\nchunker: {size: 300}\n"), 0o600))
+	c, err := app.LoadConfig(file, []string{"FACTMILL_EXTRACTOR_MODE=hybrid", "FACTMILL_NATS_PASSWORD=secret", "OTHER=1"}, map[string]string{"extractor.mode": "rules"})
+	require.NoError(t, err)
+	require.Equal(t, "rules", c.Get("extractor.mode"))
+	require.Equal(t, "flag", c.Source("extractor.mode"))
+	require.Equal(t, "debug", c.Get("log.level"))
+	require.Equal(t, []string{"/a", "/b"}, c.List("loader.roots"))
+	require.Equal(t, map[string]string{"extractor.mode": "rules", "chunker.size": "300"}, c.Pinned())
+	var out bytes.Buffer
+	require.NoError(t, c.Print(&out))
+	require.NotContains(t, out.String(), "secret")
+	require.Contains(t, out.String(), `nats.password: "(hidden)" # environment`)
+	require.Contains(t, out.String(), `extractor.mode: "rules" # flag`)
+	require.Equal(t, "(hidden)", c.Map()["nats.password"]["value"])
+}
+
+func TestConfigRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(s string) string {
+		f := filepath.Join(dir, "f.yaml")
+		require.NoError(t, os.WriteFile(f, []byte(s), 0o600))
+		return f
+	}
+	_, err := app.LoadConfig(write("extractor: {mod: llm}"), nil, nil)
+	require.ErrorContains(t, err, `unknown key "extractor.mod", did you mean "extractor.mode"?`)
+	_, err = app.LoadConfig(write("a: [1"), nil, nil)
+	require.Error(t, err)
+	_, err = app.LoadConfig(write("just text"), nil, nil)
+	require.ErrorContains(t, err, "not a mapping")
+	_, err = app.LoadConfig(filepath.Join(dir, "absent"), nil, nil)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	for name, v := range map[string]string{"job.lease": "1ms", "bus.ack_wait": "x", "log.level": "loud", "log.format": "xml", "nats.sync": "no",
+		"loader.concurrency": "0", "chunker.size": "7", "extractor.mode": "magic"} {
+		_, err := app.LoadConfig("", nil, map[string]string{name: v})
+		require.ErrorContains(t, err, name)
+	}
+	_, err = app.LoadConfig("", nil, map[string]string{"nope": "1"})
+	require.ErrorContains(t, err, "unknown flag --nope")
+}

@@ -1,0 +1,137 @@
+// Package committer owns the graphs: it stages what the other stages send, commits jobs atomically, publishes what changed,
+// and answers every question about jobs, schemas, settings and facts.
+package committer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/services/committer/internal/graphs"
+	"github.com/factmill/factmill/services/committer/internal/jobs"
+	"github.com/factmill/factmill/services/committer/internal/outbox"
+	"github.com/factmill/factmill/services/committer/internal/query"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// Service is the committer.
+type Service struct {
+	cfg     Config
+	conn    *bus.Conn
+	log     *slog.Logger
+	metrics prometheus.Registerer
+	st      *store.Store
+	graphs  *graphs.Graphs
+	jobs    *jobs.Machine
+	outbox  *outbox.Sender
+	query   *query.Query
+	status  bus.Status
+	broken  chan error
+}
+
+// Errors of New that callers tell apart.
+var (
+	// ErrInUse: another process holds the data directory.
+	ErrInUse = store.ErrInUse
+	// ErrNewerFormat: a newer version wrote the data directory.
+	ErrNewerFormat = store.ErrNewerFormat
+)
+
+// New opens the store and reads back the jobs that had not ended. Close must follow, or Run, which closes at its end.
+func New(cfg Config, deps app.Deps) (*Service, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	deps = deps.WithDefaults()
+	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, broken: make(chan error, 1)}
+	st, err := store.Open(context.Background(), store.Options{
+		Dir: cfg.Dir, CacheBytes: cfg.CacheBytes, ReserveBytes: cfg.ReserveBytes, BallastBytes: cfg.BallastBytes, Log: deps.Log, Now: deps.Now,
+		Fatal: func(err error) {
+			select {
+			case s.broken <- err:
+			default:
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.st = st
+	s.outbox = outbox.New(st, deps.Conn, deps.Log)
+	s.graphs = graphs.New(st, deps.Now)
+	s.query = query.New(st, s.graphs)
+	s.jobs, err = jobs.New(st, s.graphs, outside{deps.Conn}, jobs.Config{
+		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
+	}, s.outbox.Notify)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return s, nil
+}
+
+// Name implements app.Service.
+func (s *Service) Name() string { return "committer" }
+
+// Ready implements app.Service.
+func (s *Service) Ready() error { return s.status.Ready() }
+
+// Close closes the store of a service that never ran.
+func (s *Service) Close() error { return s.st.Close() }
+
+// Run stages, commits, publishes and answers until ctx is done, then closes the store.
+func (s *Service) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.st.Close()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	parts := map[string]func(context.Context) error{
+		"stage": func(ctx context.Context) error {
+			return s.conn.RunBatch(ctx, bus.RunConfig{
+				Service: "committer", Stream: bus.StreamCommit, Status: &s.status, Log: s.log, Metrics: s.metrics,
+			}, s.jobs)
+		},
+		"jobs":   s.jobs.Run,
+		"outbox": s.outbox.Run,
+		"verbs":  s.serve,
+		"store": func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-s.broken:
+				return err
+			}
+		},
+	}
+	errs := make(chan error, len(parts))
+	for name, part := range parts {
+		wg.Go(func() {
+			err := part(ctx)
+			if err != nil && ctx.Err() == nil {
+				err = fmt.Errorf("%s: %w", name, err)
+				cancel(err)
+				errs <- err
+				return
+			}
+			if ctx.Err() == nil {
+				cancel(fmt.Errorf("%s stopped by itself", name))
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// requestLimit of verbs; jobs.get may wait that long.
+const requestLimit = 60 * time.Second

@@ -1,0 +1,66 @@
+package committer
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/factmill/factmill/pkg/app"
+)
+
+// Config of the committer.
+type Config struct {
+	// Dir is the store's directory. Required.
+	Dir string
+	// CacheBytes of the store's block cache. Defaults to 64 MiB.
+	CacheBytes int64
+	// StagedBytes of decoded staged events kept in memory. Defaults to 64 MiB.
+	StagedBytes int
+	// ReserveBytes of free disk that commits leave alone. Defaults to 0: none.
+	ReserveBytes uint64
+	// BallastBytes given up when the disk is full in mid-commit. Defaults to 0: none.
+	BallastBytes int64
+	// Lease: how long a job may stand still before it is looked at. Defaults to 60 s; at least 100 ms.
+	Lease time.Duration
+	// Workers answer requests at once. Defaults to 16.
+	Workers int
+}
+
+// WithDefaults returns a copy in which absent values are the defaults.
+func (c Config) WithDefaults() Config {
+	if c.CacheBytes == 0 {
+		c.CacheBytes = 64 << 20
+	}
+	if c.StagedBytes == 0 {
+		c.StagedBytes = 64 << 20
+	}
+	if c.Lease == 0 {
+		c.Lease = time.Minute
+	}
+	if c.Workers == 0 {
+		c.Workers = 16
+	}
+	return c
+}
+
+// Validate names the first value that is out of its bounds.
+func (c Config) Validate() error {
+	if c.Dir == "" {
+		return fmt.Errorf("committer: no data directory given (data)")
+	}
+	if c.Lease < 100*time.Millisecond {
+		return fmt.Errorf("committer: job.lease is %s: at least 100ms", c.Lease)
+	}
+	return nil
+}
+
+// FromConfig takes the committer's values out of the configuration. The store lies in the data directory's "store".
+func FromConfig(c *app.Config) Config {
+	dir := c.Get("data")
+	if dir != "" {
+		dir = filepath.Join(dir, "store")
+	}
+	return Config{
+		Dir: dir, CacheBytes: int64(c.Int("store.cache")), ReserveBytes: uint64(c.Int("store.reserve")), Lease: c.Duration("job.lease"),
+	}.WithDefaults()
+}

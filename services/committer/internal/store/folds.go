@@ -1,0 +1,580 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/fingerprint"
+	"github.com/factmill/factmill/services/committer/internal/lexical"
+)
+
+func errorsJoin(a, b error) error {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	return errors.Join(a, b)
+}
+
+// entityAgg is an entity's fold in the write-back cache. was is its row before (nil: none).
+type entityAgg struct {
+	fold EntityFold
+	was  []byte
+}
+
+type relationAgg struct {
+	fold     RelationFold
+	src, dst id
+	was      []byte
+}
+
+type propAgg struct {
+	fold PropertyFold
+	was  []byte
+	// changed is what documents of this batch say now (nil: nothing any more); a scan of the rows on disk needs it.
+	changed map[id]*said
+	// rescan: the last holder of the best confidence or the newest date went.
+	rescan bool
+}
+
+// said is what a property fold counts of one document.
+type said struct {
+	confidence float64
+	date       string
+}
+
+type ownerProp struct {
+	owner id
+	name  string
+}
+
+func (t *Txn) entity(v id) (*entityAgg, error) {
+	if a := t.ents[v]; a != nil {
+		return a, nil
+	}
+	a := &entityAgg{}
+	row, ok, err := t.load(newKey(t.g.id, spaceEntity).id(v))
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		if err := decodeEntity(row, &a.fold); err != nil {
+			return nil, fmt.Errorf("entity %s: %w", v, err)
+		}
+		a.was = bytes.Clone(row)
+	}
+	a.fold.ID = v.String()
+	t.ents[v] = a
+	t.size += 400 + 2*len(row)
+	return a, nil
+}
+
+func (t *Txn) relation(v id) (*relationAgg, error) {
+	if a := t.rels[v]; a != nil {
+		return a, nil
+	}
+	a := &relationAgg{}
+	row, ok, err := t.load(newKey(t.g.id, spaceRelation).id(v))
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		if err := decodeRelation(row, &a.fold); err != nil {
+			return nil, fmt.Errorf("relation %s: %w", v, err)
+		}
+		a.src, _ = parseID(a.fold.Source)
+		a.dst, _ = parseID(a.fold.Target)
+		a.was = bytes.Clone(row)
+	}
+	a.fold.ID = v.String()
+	t.rels[v] = a
+	t.size += 400 + 2*len(row)
+	return a, nil
+}
+
+func (t *Txn) prop(k propID) (*propAgg, error) {
+	if a := t.props[k]; a != nil {
+		return a, nil
+	}
+	a := &propAgg{changed: map[id]*said{}}
+	row, ok, err := t.load(newKey(t.g.id, spacePropFold).id(k.owner).str(k.name).str(k.value))
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		if err := decodePropFold(row, &a.fold); err != nil {
+			return nil, fmt.Errorf("property %s of %s: %w", k.name, k.owner, err)
+		}
+		a.was = bytes.Clone(row)
+	}
+	a.fold.Owner, a.fold.Name = k.owner.String(), k.name
+	t.props[k] = a
+	op := ownerProp{k.owner, k.name}
+	t.byProp[op] = append(t.byProp[op], a)
+	t.size += 500 + 2*len(row)
+	return a, nil
+}
+
+// addName counts mentions of a surface up or down.
+func (f *EntityFold) addName(name string, by int) {
+	f.Mentions += by
+	i, ok := slices.BinarySearchFunc(f.Names, name, func(n NameCount, s string) int { return strings.Compare(n.Name, s) })
+	if !ok {
+		f.Names = slices.Insert(f.Names, i, NameCount{Name: name, Full: fingerprint.Fold(name) == f.Key})
+	}
+	if f.Names[i].Count += by; f.Names[i].Count == 0 {
+		f.Names = slices.Delete(f.Names, i, i+1)
+	}
+}
+
+// add counts a document that says the value.
+func (f *PropertyFold) add(s said) {
+	f.Documents++
+	switch {
+	case f.BestDocs == 0 || s.confidence > f.Best:
+		f.Best, f.BestDocs = s.confidence, 1
+	case s.confidence == f.Best:
+		f.BestDocs++
+	}
+	switch {
+	case f.NewestDocs == 0 || s.date > f.Newest:
+		f.Newest, f.NewestDocs = s.date, 1
+	case s.date == f.Newest:
+		f.NewestDocs++
+	}
+}
+
+// remove is the inverse of add; rescan says that the fold no longer knows the best or the newest.
+func (f *PropertyFold) remove(s said) (rescan bool) {
+	if f.Documents--; f.Documents == 0 {
+		f.Best, f.BestDocs, f.Newest, f.NewestDocs = 0, 0, "", 0
+		return false
+	}
+	if s.confidence == f.Best {
+		f.BestDocs--
+	}
+	if s.date == f.Newest {
+		f.NewestDocs--
+	}
+	return f.BestDocs == 0 || f.NewestDocs == 0
+}
+
+// rescanProp counts a value's fold anew from its rows on disk and what this batch changes.
+func (t *Txn) rescanProp(k propID, a *propAgg) error {
+	a.fold.Documents, a.fold.BestDocs, a.fold.NewestDocs = 0, 0, 0
+	it, err := t.iter()
+	if err != nil {
+		return err
+	}
+	prefix := newKey(t.g.id, spaceProp).id(k.owner).str(k.name).str(k.value)
+	err = scanRows(it, prefix, nil, t.seq, false, func(rk key, v []byte) error {
+		r := keyReader{b: rk[len(prefix):]}
+		doc := r.id()
+		if _, ok := a.changed[doc]; ok {
+			return nil
+		}
+		var s EvidenceSupport
+		if err := decodeEvidence(v, &s); err != nil {
+			return fmt.Errorf("%s: %w", describe(rk), err)
+		}
+		a.fold.add(saidOf(&s))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range a.changed {
+		if s != nil {
+			a.fold.add(*s)
+		}
+	}
+	a.rescan = false
+	return nil
+}
+
+func saidOf(s *EvidenceSupport) said {
+	out := said{date: s.Date}
+	for _, e := range s.Spans {
+		out.confidence = max(out.confidence, e.Confidence)
+	}
+	return out
+}
+
+// otherValue says whether the property has a living value besides the one of a.
+func (t *Txn) otherValue(k propID, a *propAgg) (bool, error) {
+	known := map[string]bool{k.value: true}
+	for _, o := range t.byProp[ownerProp{k.owner, k.name}] {
+		if o == a {
+			continue
+		}
+		if o.fold.Documents > 0 {
+			return true, nil
+		}
+		if vk, err := valueKey(o.fold.Value); err == nil {
+			known[vk] = true
+		}
+	}
+	it, err := t.iter()
+	if err != nil {
+		return false, err
+	}
+	found := false
+	prefix := newKey(t.g.id, spacePropFold).id(k.owner).str(k.name)
+	err = scanRows(it, prefix, nil, t.seq, false, func(rk key, _ []byte) error {
+		r := keyReader{b: rk[len(prefix):]}
+		if !known[r.str()] {
+			found = true
+			return ErrStop
+		}
+		return nil
+	})
+	return found, err
+}
+
+// emitFolds turns the folds in the cache into rows.
+func (t *Txn) emitFolds() error {
+	for k, a := range t.props {
+		if a.rescan && a.fold.Documents > 0 {
+			if err := t.rescanProp(k, a); err != nil {
+				return err
+			}
+		}
+		var v []byte
+		if a.fold.Documents > 0 {
+			var err error
+			if v, err = encodePropFold(&a.fold); err != nil {
+				return err
+			}
+		}
+		if !bytes.Equal(v, a.was) {
+			t.put(newKey(t.g.id, spacePropFold).id(k.owner).str(k.name).str(k.value), v)
+			t.touch(k.owner)
+		}
+		a.was = v
+	}
+	for v, a := range t.rels {
+		t.emitRelation(v, a)
+	}
+	for v, a := range t.ents {
+		if err := t.emitEntity(v, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// touch notes a change of a fact that its own row may not show.
+func (t *Txn) touch(v id) {
+	if _, ok := t.touched[v]; !ok {
+		t.touched[v] = true
+	}
+}
+
+func (t *Txn) emitRelation(v id, a *relationAgg) {
+	var row []byte
+	if a.fold.Documents > 0 {
+		row = encodeRelation(&a.fold, a.src, a.dst)
+	}
+	if bytes.Equal(row, a.was) {
+		return
+	}
+	t.put(newKey(t.g.id, spaceRelation).id(v), row)
+	if (row == nil) != (a.was == nil) {
+		var end []byte
+		if row != nil {
+			end = v[:]
+		}
+		t.put(newKey(t.g.id, spaceOut).id(a.src).str(a.fold.Type).id(a.dst), end)
+		t.put(newKey(t.g.id, spaceIn).id(a.dst).str(a.fold.Type).id(a.src), end)
+	}
+	t.touched[v] = row != nil
+	a.was = row
+}
+
+func (t *Txn) emitEntity(v id, a *entityAgg) error {
+	var row []byte
+	if a.fold.Documents > 0 {
+		row = encodeEntity(&a.fold)
+	}
+	if bytes.Equal(row, a.was) {
+		return nil
+	}
+	var was EntityFold
+	if a.was != nil {
+		if err := decodeEntity(a.was, &was); err != nil {
+			return err
+		}
+	}
+	t.put(newKey(t.g.id, spaceEntity).id(v), row)
+	t.touched[v] = row != nil
+	a.was = row
+	before, now := indexNames(&was), indexNames(&a.fold)
+	for name := range before {
+		if _, ok := now[name]; !ok {
+			t.put(newKey(t.g.id, spaceName).str(name).id(v), nil)
+		}
+	}
+	for name, full := range now {
+		if f, ok := before[name]; ok && f == full {
+			continue
+		}
+		t.put(newKey(t.g.id, spaceName).str(name).id(v), writer(nil).str(a.fold.Label).bool(full))
+		if _, ok := before[name]; ok {
+			continue
+		}
+		seen := map[string]bool{}
+		lexical.Terms(name, func(term string) {
+			if seen[term] {
+				return
+			}
+			term = strings.Clone(term)
+			seen[term] = true
+			t.size += idLen
+			if len(t.names[term]) == 0 {
+				t.size += len(term) + 64
+			}
+			t.names[term] = append(t.names[term], v[:]...)
+		})
+	}
+	return nil
+}
+
+// indexNames are the folded names under which an entity is found; true for its merge key.
+func indexNames(f *EntityFold) map[string]bool {
+	if f.Documents == 0 {
+		return nil
+	}
+	out := map[string]bool{f.Key: true}
+	for _, n := range f.Names {
+		if !n.Full {
+			out[fingerprint.Fold(n.Name)] = false
+		}
+	}
+	return out
+}
+
+// effect is what one document's change did to facts.
+type effect struct {
+	res *DocResult
+	// shown are display names before the change, for what is reported as removed.
+	shown map[id]string
+}
+
+func (e *effect) removed(format string, args ...any) {
+	e.res.RemovedTotal++
+	if len(e.res.Removed) < MaxRemoved {
+		e.res.Removed = append(e.res.Removed, fmt.Sprintf(format, args...))
+	}
+}
+
+// side is one half of a change: what a version of a document states.
+type side struct {
+	version int
+	date    string
+	facts   *docFacts
+}
+
+// diff moves every fold and support row from what the document stated to what it states.
+func (t *Txn) diff(doc id, was, now side, res *DocResult) error {
+	e := &effect{res: res, shown: map[id]string{}}
+	if err := t.diffEntities(doc, was, now, e); err != nil {
+		return err
+	}
+	if err := t.diffRelations(doc, was, now, e); err != nil {
+		return err
+	}
+	if err := t.diffProps(doc, was, now, e); err != nil {
+		return err
+	}
+	slices.Sort(res.Removed)
+	return nil
+}
+
+func (t *Txn) diffEntities(doc id, was, now side, e *effect) error {
+	for v, f := range now.facts.ents {
+		a, err := t.entity(v)
+		if err != nil {
+			return err
+		}
+		old := was.facts.ents[v]
+		if old != nil {
+			e.shown[v] = a.fold.Display()
+		}
+		switch {
+		case a.fold.Documents == 0:
+			a.fold.Label, a.fold.Key = f.ref.Label, f.ref.Key
+			e.res.EntitiesCreated++
+			addCount(t.counts.Entities, a.fold.Label, 1)
+		case old == nil:
+			e.res.EntitiesUpdated++
+		}
+		row := encodeMentions(&MentionSupport{Version: now.version, Spans: f.spans})
+		if old == nil {
+			a.fold.Documents++
+		} else {
+			for _, m := range old.spans {
+				a.fold.addName(m.Name, -1)
+			}
+			t.counts.Mentions -= len(old.spans)
+			if bytes.Equal(row, encodeMentions(&MentionSupport{Version: was.version, Spans: old.spans})) {
+				row = nil
+			}
+		}
+		for _, m := range f.spans {
+			a.fold.addName(m.Name, 1)
+		}
+		t.counts.Mentions += len(f.spans)
+		if row != nil {
+			t.put(newKey(t.g.id, spaceMention).id(v).id(doc), row)
+		}
+	}
+	for v, old := range was.facts.ents {
+		if now.facts.ents[v] != nil {
+			continue
+		}
+		a, err := t.entity(v)
+		if err != nil {
+			return err
+		}
+		e.shown[v] = a.fold.Display()
+		for _, m := range old.spans {
+			a.fold.addName(m.Name, -1)
+		}
+		t.counts.Mentions -= len(old.spans)
+		if a.fold.Documents--; a.fold.Documents == 0 {
+			e.res.EntitiesRemoved++
+			addCount(t.counts.Entities, a.fold.Label, -1)
+			e.removed("%s %q", a.fold.Label, e.shown[v])
+		}
+		t.put(newKey(t.g.id, spaceMention).id(v).id(doc), nil)
+	}
+	return nil
+}
+
+func (t *Txn) diffRelations(doc id, was, now side, e *effect) error {
+	for v, f := range now.facts.rels {
+		a, err := t.relation(v)
+		if err != nil {
+			return err
+		}
+		old := was.facts.rels[v]
+		switch {
+		case a.fold.Documents == 0:
+			a.fold.Type, a.src, a.dst = f.typ, f.src, f.dst
+			a.fold.Source, a.fold.Target = f.src.String(), f.dst.String()
+			e.res.RelationsCreated++
+			addCount(t.counts.Relations, f.typ, 1)
+		case old == nil:
+			e.res.RelationsJoined++
+		}
+		row, err := encodeEvidence(&EvidenceSupport{Version: now.version, Spans: f.spans})
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			a.fold.Documents++
+		} else {
+			a.fold.Evidence -= len(old.spans)
+			before, err := encodeEvidence(&EvidenceSupport{Version: was.version, Spans: old.spans})
+			if err != nil {
+				return err
+			}
+			if bytes.Equal(row, before) {
+				row = nil
+			}
+		}
+		a.fold.Evidence += len(f.spans)
+		if row != nil {
+			t.put(newKey(t.g.id, spaceEvidence).id(v).id(doc), row)
+		}
+	}
+	for v, old := range was.facts.rels {
+		if now.facts.rels[v] != nil {
+			continue
+		}
+		a, err := t.relation(v)
+		if err != nil {
+			return err
+		}
+		a.fold.Evidence -= len(old.spans)
+		if a.fold.Documents--; a.fold.Documents == 0 {
+			e.res.RelationsRemoved++
+			addCount(t.counts.Relations, a.fold.Type, -1)
+			e.removed("%q %s %q", e.shown[old.src], a.fold.Type, e.shown[old.dst])
+		}
+		t.put(newKey(t.g.id, spaceEvidence).id(v).id(doc), nil)
+	}
+	return nil
+}
+
+func (t *Txn) diffProps(doc id, was, now side, e *effect) error {
+	for k, f := range now.facts.props {
+		a, err := t.prop(k)
+		if err != nil {
+			return err
+		}
+		if a.fold.Documents == 0 {
+			a.fold.Value = f.value
+			other, err := t.otherValue(k, a)
+			if err != nil {
+				return err
+			}
+			if other {
+				e.res.Conflicts++
+			}
+		}
+		row, err := encodeEvidence(&EvidenceSupport{Version: now.version, Date: now.date, Spans: f.spans})
+		if err != nil {
+			return err
+		}
+		if old := was.facts.props[k]; old != nil {
+			before, err := encodeEvidence(&EvidenceSupport{Version: was.version, Date: was.date, Spans: old.spans})
+			if err != nil {
+				return err
+			}
+			if bytes.Equal(row, before) {
+				continue
+			}
+			a.drop(doc, said{old.confidence(), was.date})
+		}
+		s := said{f.confidence(), now.date}
+		if a.fold.Documents == 0 {
+			a.rescan = false
+		}
+		a.fold.add(s)
+		a.changed[doc] = &s
+		t.size += 64
+		t.put(newKey(t.g.id, spaceProp).id(k.owner).str(k.name).str(k.value).id(doc), row)
+	}
+	for k, old := range was.facts.props {
+		if now.facts.props[k] != nil {
+			continue
+		}
+		a, err := t.prop(k)
+		if err != nil {
+			return err
+		}
+		a.drop(doc, said{old.confidence(), was.date})
+		if a.fold.Documents == 0 {
+			if name, ok := e.shown[k.owner]; ok {
+				e.removed("%s of %q = %v", k.name, name, a.fold.Value)
+			}
+		}
+		t.size += 64
+		t.put(newKey(t.g.id, spaceProp).id(k.owner).str(k.name).str(k.value).id(doc), nil)
+	}
+	return nil
+}
+
+func (a *propAgg) drop(doc id, s said) {
+	if a.fold.remove(s) {
+		a.rescan = true
+	}
+	a.changed[doc] = nil
+}
+

@@ -1,0 +1,133 @@
+package committer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// verb decodes a request strictly, calls fn, and makes any error an answer.
+func verb[Q, R any](fn func(ctx context.Context, graph string, req Q) (R, error)) bus.VerbFunc {
+	return func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
+		var req Q
+		if e := api.Read(body, &req); e != nil {
+			return nil, e
+		}
+		r, err := fn(ctx, graph, req)
+		if err != nil {
+			return nil, asError(err)
+		}
+		return r, nil
+	}
+}
+
+func asError(err error) *api.Error {
+	var e *api.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, store.ErrNoSpace):
+		return api.Errorf(503, "no_space", "%v: free disk space, or lower store.reserve", err)
+	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrBroken), errors.Is(err, context.Canceled):
+		return api.Errorf(503, "not_ready", "%v", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return api.Errorf(503, "not_ready", "the request took too long")
+	default:
+		return api.Errorf(500, "internal", "%v", err)
+	}
+}
+
+func endpoint(noun, name string, h bus.VerbFunc) bus.Endpoint {
+	return bus.Endpoint{Name: noun + "-" + name, Subject: events.Root + ".*." + noun + "." + name, Handler: h}
+}
+
+// none is a request without fields.
+type none struct{}
+
+// serve answers in two pools: verbs that may wait for a job never hold up the others.
+func (s *Service) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	wg.Go(func() {
+		defer cancel()
+		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: "0.1.0", Description: "owns the graphs: facts, schemas, settings"},
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings"}, Log: s.log})
+	})
+	wg.Go(func() {
+		defer cancel()
+		errs[1] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "jobs", Version: "0.1.0", Description: "accepts, watches and cancels jobs"},
+			s.jobEndpoints(), bus.ServeOptions{Workers: 256, Queue: 1024, Limit: requestLimit, Nouns: []string{"jobs"}, Log: s.log})
+	})
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Service) jobEndpoints() []bus.Endpoint {
+	return []bus.Endpoint{
+		endpoint("jobs", "open", verb(s.jobs.Open)),
+		endpoint("jobs", "get", verb(s.jobGet)),
+		endpoint("jobs", "list", verb(s.jobs.List)),
+		endpoint("jobs", "cancel", verb(s.jobCancel)),
+	}
+}
+
+const maxWait = 50 * time.Second
+
+func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api.JobStatus, error) {
+	if !events.ValidJob(req.Job) {
+		return api.JobStatus{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
+	}
+	if req.Wait == "" {
+		return s.jobs.Get(ctx, graph, req.Job)
+	}
+	d, err := time.ParseDuration(req.Wait)
+	if err != nil || d < 0 {
+		return api.JobStatus{}, api.Errorf(400, "bad_value", "wait is %q: it must be a duration such as 30s", req.Wait)
+	}
+	return s.jobs.Wait(ctx, graph, req.Job, min(d, maxWait), func(st api.JobStatus) bool {
+		return api.Ended(st.State) || st.State == api.JobHeld
+	})
+}
+
+func (s *Service) jobCancel(ctx context.Context, graph string, req api.JobCancel) (api.JobStatus, error) {
+	if !events.ValidJob(req.Job) {
+		return api.JobStatus{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
+	}
+	return s.jobs.Cancel(ctx, graph, req.Job, req.Reason)
+}
+
+func (s *Service) endpoints() []bus.Endpoint {
+	q, g := s.query, s.graphs
+	return []bus.Endpoint{
+		endpoint("query", "stats", verb(q.Stats)),
+		endpoint("query", "seq", verb(q.Seq)),
+		endpoint("query", "entity", verb(q.Entity)),
+		endpoint("query", "search", verb(q.Search)),
+		endpoint("query", "neighbors", verb(q.Neighbors)),
+		endpoint("query", "path", verb(q.Path)),
+		endpoint("query", "evidence", verb(q.Evidence)),
+		endpoint("query", "document", verb(q.Document)),
+		endpoint("query", "relation_types", verb(q.RelationTypes)),
+		endpoint("query", "stored", verb(q.Stored)),
+		endpoint("query", "records", verb(q.Records)),
+		endpoint("query", "export", verb(q.Export)),
+		endpoint("query", "verify", verb(s.verify)),
+		endpoint("schema", "get", verb(g.SchemaGet)),
+		endpoint("schema", "put", verb(g.SchemaPut)),
+		endpoint("schema", "history", verb(func(ctx context.Context, graph string, _ none) (api.SchemaHistoryReply, error) {
+			return g.SchemaHistory(ctx, graph)
+		})),
+		endpoint("settings", "get", verb(func(ctx context.Context, graph string, _ none) (api.SettingsReply, error) {
+			return g.SettingsGet(ctx, graph)
+		})),
+		endpoint("settings", "put", verb(g.SettingsPut)),
+	}
+}

@@ -1,0 +1,369 @@
+package reviewer
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/reviewer/internal/coverage"
+	"github.com/factmill/factmill/services/reviewer/internal/model"
+)
+
+// Committer is what the desk asks the committer.
+type Committer interface {
+	Seq(ctx context.Context, graph string) (api.SeqReply, error)
+	Records(ctx context.Context, graph string, req api.RecordsGet) (api.RecordsReply, error)
+	Schema(ctx context.Context, graph string) (api.SchemaReply, error)
+}
+
+// desk answers the review verbs out of one read model a graph. A graph's model is loaded when it is first asked for.
+type desk struct {
+	committer Committer
+	// catchUp is how long a request waits for events that the committer has committed already.
+	catchUp time.Duration
+
+	mu     sync.Mutex
+	graphs map[string]*state
+}
+
+// state is one graph's model. moved is closed and renewed whenever the model changes.
+type state struct {
+	mu     sync.Mutex
+	model  *model.Graph // nil until loaded, or when events were missed
+	moved  chan struct{}
+	load   sync.Mutex // one load at a time
+	early  []*events.CandidateEvent
+	covers *coverage.Cache
+}
+
+func newDesk(c Committer) *desk {
+	return &desk{committer: c, catchUp: 5 * time.Second, graphs: map[string]*state{}}
+}
+
+func (d *desk) state(graph string) *state {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.graphs[graph]
+	if s == nil {
+		s = &state{moved: make(chan struct{}), covers: coverage.NewCache()}
+		d.graphs[graph] = s
+	}
+	return s
+}
+
+// maxEarly events wait for a load that is under way; more of them start it anew.
+const maxEarly = 10_000
+
+// apply takes a candidate event from the stream. Graphs that nobody asked for are not kept.
+func (d *desk) apply(e *events.CandidateEvent) {
+	d.mu.Lock()
+	s := d.graphs[e.Graph]
+	d.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.model == nil:
+		if len(s.early) < maxEarly {
+			s.early = append(s.early, e)
+		}
+		return
+	case !s.model.Apply(e):
+		s.model = nil // events were missed: the next request loads anew
+	}
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// at brings the graph's model to the committer's sequence and calls fn with it, locked.
+func (d *desk) at(ctx context.Context, graph string, fn func(*model.Graph)) error {
+	want, err := d.committer.Seq(ctx, graph)
+	if err != nil {
+		return err
+	}
+	s := d.state(graph)
+	limit := time.NewTimer(d.catchUp)
+	defer limit.Stop()
+	for {
+		s.mu.Lock()
+		if m := s.model; m != nil && m.No >= want.No {
+			m.Seq = max(m.Seq, want.Seq)
+			fn(m)
+			s.mu.Unlock()
+			return nil
+		}
+		moved, loaded := s.moved, s.model != nil
+		s.mu.Unlock()
+		if !loaded {
+			if err := d.load(ctx, graph, s, want.No); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			// The stream is behind or lost its tail: what the committer stores is the truth.
+			s.mu.Lock()
+			s.model = nil
+			s.mu.Unlock()
+			limit.Reset(d.catchUp)
+		}
+	}
+}
+
+// load reads the graph's records from the committer, unless somebody else just did.
+func (d *desk) load(ctx context.Context, graph string, s *state, want uint64) error {
+	s.load.Lock()
+	defer s.load.Unlock()
+	s.mu.Lock()
+	have := s.model != nil && s.model.No >= want
+	s.mu.Unlock()
+	if have {
+		return nil
+	}
+	var m *model.Graph
+	req := api.RecordsGet{}
+	for {
+		page, err := d.committer.Records(ctx, graph, req)
+		if err != nil {
+			return fmt.Errorf("load candidates of %s: %w", graph, err)
+		}
+		if m == nil {
+			m = model.New(page.Seq, page.No)
+		}
+		for _, r := range page.Records {
+			m.Put(r)
+		}
+		if page.Next == "" {
+			break
+		}
+		req.Seq, req.Cursor = page.Seq, page.Next
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.early {
+		if !m.Apply(e) {
+			break
+		}
+	}
+	s.early, s.model = nil, m
+	close(s.moved)
+	s.moved = make(chan struct{})
+	return nil
+}
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+	replyBudget  = 700 << 10
+)
+
+func (d *desk) list(ctx context.Context, graph string, body []byte) (any, error) {
+	var req api.ReviewList
+	if e := api.Read(body, &req); e != nil {
+		return nil, e
+	}
+	limit := defaultLimit
+	if req.Limit != nil {
+		limit = *req.Limit
+	}
+	if limit < 0 || limit > maxLimit {
+		return nil, api.Errorf(400, "bad_value", "limit is %d: it must be between 0 and %d", limit, maxLimit)
+	}
+	if req.Skip < 0 || req.MinCount < 0 {
+		return nil, api.Errorf(400, "bad_value", "skip and min_count must not be negative")
+	}
+	f, err := d.filter(ctx, graph, req)
+	if err != nil {
+		return nil, err
+	}
+	var after *model.Place
+	if req.Cursor != "" {
+		if after, err = parseCursor(req.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	reply := api.ReviewListReply{}
+	err = d.at(ctx, graph, func(m *model.Graph) {
+		var next *model.Place
+		reply.Seq = m.Seq
+		reply.Groups, next, reply.Total = m.List(f, after, req.Skip, limit, groupSize, replyBudget)
+		if next != nil {
+			reply.Next = cursor(*next)
+		}
+	})
+	return reply, err
+}
+
+// groupSize is about how many bytes a group takes in a reply.
+func groupSize(g api.Group) int {
+	return 400 + len(g.IDs)*40 + 2*(len(g.Key)+len(g.Text)+len(g.SourceText)+len(g.TargetText)+len(g.Sample.Quote)+len(g.Sample.Document)+len(g.Label))
+}
+
+func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (model.Filter, error) {
+	f := model.Filter{Label: req.Label, MinCount: req.MinCount, State: api.StatePending, Kinds: map[string]bool{}}
+	for _, k := range req.Kinds {
+		switch k {
+		case "entity", "relation", "property", "match", "stale", "conflict", "job":
+			f.Kinds[k] = true
+		default:
+			return f, api.Errorf(400, "bad_value", "kind is %q: it must be entity, relation, property, match, stale, conflict or job", k)
+		}
+	}
+	if len(req.State) > 0 {
+		var st *string
+		if err := json.Unmarshal(req.State, &st); err != nil {
+			return f, api.Errorf(400, "bad_value", "state must be pending, approved, rejected or null")
+		}
+		f.State = ""
+		if st != nil {
+			switch *st {
+			case api.StatePending, api.StateApproved, api.StateRejected:
+				f.State = *st
+			default:
+				return f, api.Errorf(400, "bad_value", "state is %q: it must be pending, approved, rejected or null", *st)
+			}
+		}
+	}
+	active, err := d.committer.Schema(ctx, graph)
+	if err != nil {
+		return f, err
+	}
+	covers, err := d.state(graph).covers.Of(active)
+	if err != nil {
+		return f, err
+	}
+	f.Covered = covers.Group
+	hide, err := hideBy(req.Schema, covers)
+	if err != nil {
+		return f, err
+	}
+	if hide != nil && !req.IncludeCovered {
+		f.Hide = func(g api.Group) bool { return g.State == api.StatePending && hide.Group(g) }
+	}
+	if hide != nil {
+		f.Covered = hide.Group
+	}
+	return f, nil
+}
+
+// hideBy reads the request's schema: absent, "current", or a schema as an object or text.
+func hideBy(raw json.RawMessage, current *coverage.Schema) (*coverage.Schema, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if text == "current" {
+			return current, nil
+		}
+		raw = json.RawMessage(text)
+	}
+	s, err := coverage.Parse(raw)
+	if err != nil {
+		return nil, api.Errorf(400, "schema_invalid", "schema: %v", err)
+	}
+	return s, nil
+}
+
+func cursor(p model.Place) string {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseCursor(s string) (*model.Place, error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	var p model.Place
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil {
+		return nil, api.Errorf(400, "bad_value", "the cursor is not one of ours")
+	}
+	return &p, nil
+}
+
+func (d *desk) stats(ctx context.Context, graph string, body []byte) (any, error) {
+	var req struct{}
+	if e := api.Read(body, &req); e != nil {
+		return nil, e
+	}
+	var reply api.ReviewStatsReply
+	err := d.at(ctx, graph, func(m *model.Graph) { reply = m.Stats() })
+	return reply, err
+}
+
+func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error) {
+	var req api.ReviewShow
+	if e := api.Read(body, &req); e != nil {
+		return nil, e
+	}
+	if (req.ID == "") == (req.Key == "") {
+		return nil, api.Errorf(400, "bad_value", "give either id or key")
+	}
+	key, found := req.Key, false
+	reply := api.ReviewShowReply{Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{}, History: []any{}}
+	err := d.at(ctx, graph, func(m *model.Graph) {
+		if req.ID != "" {
+			key = m.Find(req.ID)
+		}
+		reply.Seq = m.Seq
+		reply.Item, found = m.Group(key)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, api.Errorf(404, "candidate_not_found", "graph %s has no candidate %s%s", graph, req.ID, req.Key)
+	}
+	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key})
+	if err != nil {
+		return nil, err
+	}
+	reply.Revision, reply.Records = reply.Item.Revision, page.Records
+	fillEvidence(&reply)
+	return reply, nil
+}
+
+// fillEvidence shows the first document's sighting with its surroundings, and the others as quotes.
+func fillEvidence(reply *api.ReviewShowReply) {
+	for _, r := range reply.Records {
+		if r.Document != reply.Item.Sample.Document {
+			reply.OtherSources = append(reply.OtherSources, api.SourceQuote{Document: r.Document, Chunk: r.ChunkID, Quote: r.Quote})
+			continue
+		}
+		e := api.Surrounded{Before: r.Before, After: r.After}
+		e.Document, e.Chunk, e.Start, e.End, e.Quote = r.Document, r.ChunkID, r.Start, r.End, r.Quote
+		e.Confidence, e.Assertion = r.Confidence, r.Assertion
+		if e.Assertion == "" {
+			e.Assertion = "explicit"
+		}
+		reply.Evidence = append(reply.Evidence, e)
+	}
+}
+
+// asError makes any error an answer.
+func asError(err error) *api.Error {
+	var e *api.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return api.Errorf(503, "not_ready", "the review desk could not catch up with the committer in time")
+	}
+	return api.Errorf(500, "internal", "%v", err)
+}

@@ -1,0 +1,128 @@
+// Package reviewer is the review desk: it follows candidate events, keeps a read model of what waits for a person, and answers
+// the review verbs. The committer owns all state; any number of reviewers run, and a queue group answers once.
+package reviewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
+)
+
+// Service is the reviewer.
+type Service struct {
+	cfg  Config
+	conn *bus.Conn
+	log  *slog.Logger
+	desk *desk
+	up   atomic.Bool
+}
+
+// New makes a reviewer.
+func New(cfg Config, deps app.Deps) (*Service, error) {
+	cfg = cfg.WithDefaults()
+	deps = deps.WithDefaults()
+	d := newDesk(remote{deps.Conn})
+	d.catchUp = cfg.CatchUp
+	return &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, desk: d}, nil
+}
+
+// Name implements app.Service.
+func (s *Service) Name() string { return "reviewer" }
+
+// Ready implements app.Service.
+func (s *Service) Ready() error {
+	if !s.up.Load() {
+		return bus.ErrNotStarted
+	}
+	return nil
+}
+
+// Run follows the candidate events and answers the verbs until ctx is done.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cons, err := s.conn.JS.OrderedConsumer(ctx, bus.StreamCandidates, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy})
+	if err != nil {
+		return fmt.Errorf("follow candidate events: %w", err)
+	}
+	follow := make(chan error, 1)
+	msgs, err := cons.Messages()
+	if err != nil {
+		return fmt.Errorf("follow candidate events: %w", err)
+	}
+	go func() { follow <- s.follow(msgs); cancel() }()
+	s.up.Store(true)
+	err = s.conn.Serve(ctx, bus.ServiceInfo{Name: "reviewer", Version: "0.1.0", Description: "what waits for a person"},
+		s.endpoints(), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})
+	s.up.Store(false)
+	msgs.Stop()
+	return errors.Join(err, <-follow)
+}
+
+func (s *Service) follow(msgs jetstream.MessagesContext) error {
+	for {
+		m, err := msgs.Next()
+		if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("follow candidate events: %w", err)
+		}
+		e, err := events.Decode(m.Subject(), m.Headers().Get(events.HeaderSchema), m.Data())
+		if err != nil {
+			s.log.Error("a candidate event cannot be read", "subject", m.Subject(), "error", err)
+			continue
+		}
+		if c, ok := e.(*events.CandidateEvent); ok {
+			s.desk.apply(c)
+		}
+	}
+}
+
+func (s *Service) endpoints() []bus.Endpoint {
+	verbs := map[string]func(context.Context, string, []byte) (any, error){
+		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats,
+	}
+	var out []bus.Endpoint
+	for _, name := range []string{"list", "show", "stats"} {
+		fn := verbs[name]
+		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name,
+			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
+				v, err := fn(ctx, graph, body)
+				if err != nil {
+					return nil, asError(err)
+				}
+				return v, nil
+			}})
+	}
+	return out
+}
+
+// remote asks the committer over request-reply.
+type remote struct{ conn *bus.Conn }
+
+func verb(graph, v string) string { return events.Root + "." + graph + "." + v }
+
+func (r remote) Seq(ctx context.Context, graph string) (reply api.SeqReply, err error) {
+	err = r.conn.Request(ctx, verb(graph, "query.seq"), nil, &reply)
+	return reply, err
+}
+
+func (r remote) Records(ctx context.Context, graph string, req api.RecordsGet) (reply api.RecordsReply, err error) {
+	err = r.conn.Request(ctx, verb(graph, "query.records"), req, &reply)
+	return reply, err
+}
+
+func (r remote) Schema(ctx context.Context, graph string) (reply api.SchemaReply, err error) {
+	err = r.conn.Request(ctx, verb(graph, "schema.get"), nil, &reply)
+	return reply, err
+}
