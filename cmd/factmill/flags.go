@@ -98,7 +98,7 @@ func cutEnv(kv, name string) (string, bool) {
 func (c *cli) target(cmd *cobra.Command) target.Options {
 	return target.Options{
 		Config: c.cfg, Graph: c.graph, Command: cmd.Name(), Getenv: c.getenv, Log: c.logger(slog.LevelWarn),
-		Now: c.now, Start: startServices, Timeout: c.timeout,
+		Now: c.now, Services: builders, Timeout: c.timeout,
 	}
 }
 

@@ -184,12 +184,19 @@ func (c *cli) do(f func(ctx context.Context, cmd *cobra.Command, args []string) 
 }
 
 // with runs f at the target that flags and configuration name.
-func (c *cli) with(ctx context.Context, cmd *cobra.Command, f func(ctx context.Context, s *target.Session) error) (err error) {
+func (c *cli) with(ctx context.Context, cmd *cobra.Command, f func(ctx context.Context, s *target.Session) error) error {
 	s, err := target.Open(ctx, c.target(cmd))
+	if errors.Is(err, target.ErrBothTargets) {
+		return usage(err)
+	}
 	if err != nil {
 		return err
 	}
-	// The command ends with the services it works at.
+	return within(ctx, s, f)
+}
+
+// within runs f at s and closes s. f's context ends when the services of s cannot go on.
+func within(ctx context.Context, s *target.Session, f func(ctx context.Context, s *target.Session) error) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {

@@ -49,15 +49,7 @@ func readSmall(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSchemaFile))
 }
 
-// putSchema makes a schema the active one of the graph.
-func putSchema(ctx context.Context, c *cli, s *target.Session, file string) (raw []byte, r api.SchemaReply, err error) {
-	sch, source, err := readSchema(file)
-	if err != nil {
-		return nil, r, err
-	}
-	return c.putParsed(ctx, s, sch, source)
-}
-
+// putParsed makes a schema the active one of the graph.
 func (c *cli) putParsed(ctx context.Context, s *target.Session, sch *schema.Schema, source []byte) (raw []byte, r api.SchemaReply, err error) {
 	req := api.SchemaPut{Schema: string(sch.Marshal()), Name: sch.Name(), Actor: c.actor()}
 	if len(source) <= maxSource {

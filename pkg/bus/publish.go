@@ -90,13 +90,12 @@ func (c *Conn) message(ctx context.Context, e events.Event, source, now, trace s
 	if stream == "" {
 		return "", nil, fault.Fatal("no_stream", "no stream holds %s", at)
 	}
+	if _, ok := e.(*Document); ok {
+		return "", nil, fault.Fatal("no_stream", "a document event is published by Ingest")
+	}
 	m := &nats.Msg{Subject: at.String(), Header: nats.Header{}}
 	for k, v := range events.Headers(e, source, now, trace) {
 		m.Header[k] = []string{v}
-	}
-	if d, ok := e.(*Document); ok {
-		m.Data = d.Body
-		return stream, m, c.fits(m)
 	}
 	body, err := events.Encode(e)
 	if err != nil {
@@ -145,6 +144,26 @@ func (c *Conn) Ingest(ctx context.Context, graph string, body []byte, header map
 		return 0, err
 	}
 	return s.ack.Sequence, nil
+}
+
+// Replay puts a dead letter's message on its stream again. id is its new message id: under the old one it would be dropped as a
+// duplicate.
+func (c *Conn) Replay(ctx context.Context, d *events.Dead, id string) error {
+	at, err := events.ParseSubject(d.Subject)
+	if err != nil {
+		return fault.Bad("bad_name", "replay %s: %w", d.ID(), err)
+	}
+	m := &nats.Msg{Subject: d.Subject, Data: d.Body, Header: nats.Header{}}
+	for k, v := range d.Headers {
+		if !strings.HasPrefix(k, "Nats-") {
+			m.Header[k] = []string{v}
+		}
+	}
+	m.Header[events.HeaderMsgID] = []string{id}
+	if err := c.fits(m); err != nil {
+		return err
+	}
+	return c.await(ctx, c.send(StreamOf(at.Kind), m))
 }
 
 // sent is a message on its way to one stream.
@@ -224,7 +243,7 @@ func published(ctx context.Context, what string, err error) error {
 	switch {
 	case errors.As(err, &f):
 		return err
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: fmt.Errorf("publish %s: %w", what, err)}
 	case errors.As(err, &api) && api.ErrorCode == codeMessageTooLarge:
 		return fault.Bad("too_large", "publish %s: %w", what, err)

@@ -83,6 +83,9 @@ func (r *runner) bind(ctx context.Context) error {
 
 func (r *runner) run(ctx context.Context, workers int, work func(stop <-chan struct{})) error {
 	if err := r.bind(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before there was anything to finish
+		}
 		return err
 	}
 	var stopWork, stopPub context.CancelFunc

@@ -78,7 +78,7 @@ func (o ServeOptions) withDefaults(name string, log *slog.Logger) ServeOptions {
 	return o
 }
 
-// HealthSubject answers {"service","graph"-independent name} for services without verbs and with them.
+// HealthSubject is answered with {"service","version"} by every service, also by one without verbs.
 func HealthSubject(service string) string { return events.Root + ".health." + service }
 
 type request struct {

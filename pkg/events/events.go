@@ -76,6 +76,8 @@ type DocRef struct {
 	Source      string `json:"source"`
 	Sole        bool   `json:"sole,omitempty"`
 	ContentHash string `json:"content_hash,omitempty"`
+	// SourceUpdatedAt of a document that ended unchanged: it moves the key's order mark too.
+	SourceUpdatedAt string `json:"source_updated_at,omitempty"`
 	// Try counts how often the document was decided anew in this attempt.
 	Try int `json:"try,omitempty"`
 }
@@ -104,9 +106,11 @@ type Source struct {
 	Delete string `json:"delete,omitempty"`
 	// Meta given for a single file: key, title, format, dates, metadata, scope.
 	Meta *InputDocument `json:"meta,omitempty"`
-	// Only limits the fetch to one key: a document that is decided anew.
+	// Only limits the fetch to one key: a document that is decided anew. The loader finds the source in the document event.
 	Only string `json:"only,omitempty"`
 	Try  int    `json:"try,omitempty"`
+	// Relist asks the loader to list the job's document event again: a new attempt.
+	Relist bool `json:"relist,omitempty"`
 }
 
 // Found: a source to fetch.

@@ -33,16 +33,18 @@ type DocumentRow struct {
 
 // ChunkRow of the export. Document is the document's id.
 type ChunkRow struct {
-	Content  string   `json:"content"`
-	Document string   `json:"document"`
-	End      int      `json:"end"`
-	Heading  []string `json:"heading_path"`
-	ID       string   `json:"id"`
-	Index    int      `json:"index"`
-	Kind     string   `json:"kind"`
-	Prefix   string   `json:"prefix"`
-	Start    int      `json:"start"`
-	Text     string   `json:"text"`
+	Content  string `json:"content"`
+	Document string `json:"document"`
+	// DocumentKey is the document's key; query replies only.
+	DocumentKey string   `json:"document_key,omitempty"`
+	End         int      `json:"end"`
+	Heading     []string `json:"heading_path"`
+	ID          string   `json:"id"`
+	Index       int      `json:"index"`
+	Kind        string   `json:"kind"`
+	Prefix      string   `json:"prefix"`
+	Start       int      `json:"start"`
+	Text        string   `json:"text"`
 }
 
 // MentionRow is one mention of an entity in the export.

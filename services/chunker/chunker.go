@@ -12,6 +12,7 @@ import (
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fault"
+	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/chunker/internal/split"
 )
@@ -61,6 +62,9 @@ func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, er
 		return nil, fault.Fatal("settings_invalid", "job %s: %w", e.Job.ID, err)
 	}
 	s.metrics.count(len(e.Text), res)
+	if res.Chunks == nil {
+		res.Chunks = []graph.Chunk{} // a list in JSON, not null
+	}
 	return []events.Event{
 		&events.Chunked{Job: e.Job, Doc: e.Doc, Title: e.Meta.Title, Text: e.Text, Chunks: res.Chunks},
 		&events.Staged{

@@ -54,19 +54,86 @@ func (o outside) PurgeJob(ctx context.Context, graph, job string) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	var errs []error
-	for stream, kind := range map[string]string{
-		bus.StreamFound: events.KindFound, bus.StreamLoaded: events.KindLoaded, bus.StreamChunked: events.KindChunked,
-		bus.StreamExtracted: events.KindExtracted,
-	} {
-		s, err := o.conn.JS.Stream(ctx, stream)
+	for _, k := range stageKinds[:len(stageKinds)-1] {
+		s, err := o.conn.JS.Stream(ctx, k.stream)
 		if err == nil {
-			err = s.Purge(ctx, jetstream.WithPurgeSubject(events.Root+"."+graph+"."+kind+"."+job+".*"))
+			err = s.Purge(ctx, jetstream.WithPurgeSubject(events.Root+"."+graph+"."+k.kinds[0]+"."+job+".*"))
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("purge %s of job %s: %w", stream, job, err))
+			errs = append(errs, fmt.Errorf("purge %s of job %s: %w", k.stream, job, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// stageKinds are the streams between the stages, upstream to downstream, and the kinds of event that lie in them.
+var stageKinds = []struct {
+	stream string
+	kinds  []string
+}{
+	{bus.StreamFound, []string{events.KindFound}}, {bus.StreamLoaded, []string{events.KindLoaded}},
+	{bus.StreamChunked, []string{events.KindChunked}}, {bus.StreamExtracted, []string{events.KindExtracted}},
+	{bus.StreamCommit, []string{events.KindStaged, events.KindResolved, events.KindEnded, events.KindSealed}},
+}
+
+// Holds implements jobs.Outside. The streams are asked upstream to downstream, so that a message that moves on meanwhile is
+// seen where it arrives.
+func (o outside) Holds(ctx context.Context, graph, job string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	for _, s := range stageKinds {
+		stream, err := o.conn.JS.Stream(ctx, s.stream)
+		if err != nil {
+			return false, fmt.Errorf("look for messages of job %s: %w", job, err)
+		}
+		for _, kind := range s.kinds {
+			subject := events.Root + "." + graph + "." + kind + "." + job
+			if kind != events.KindSealed {
+				subject += ".*"
+			}
+			info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+			if err != nil {
+				return false, fmt.Errorf("look for messages of job %s in %s: %w", job, s.stream, err)
+			}
+			if len(info.State.Subjects) > 0 {
+				return true, nil
+			}
+		}
+	}
+	return o.listing(ctx, graph, job)
+}
+
+// listing says whether the loader has not acknowledged the job's document event yet.
+func (o outside) listing(ctx context.Context, _, _ string) (bool, error) {
+	c, err := o.conn.JS.Consumer(ctx, bus.StreamIngest, bus.DurableLoader)
+	if err != nil {
+		return false, fmt.Errorf("look at the loader: %w", err)
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look at the loader: %w", err)
+	}
+	// Which events are not acknowledged is not told: any of them counts, for as long as it takes.
+	return info.NumAckPending > 0, nil
+}
+
+// EventKept implements jobs.Outside.
+func (o outside) EventKept(ctx context.Context, graph string, seq uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	s, err := o.conn.JS.Stream(ctx, bus.StreamIngest)
+	if err != nil {
+		return false, fmt.Errorf("look for document event %d: %w", seq, err)
+	}
+	m, err := s.GetMsg(ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for document event %d: %w", seq, err)
+	}
+	at, err := events.ParseSubject(m.Subject)
+	return err == nil && at.Graph == graph, nil
 }
 
 // maxLook is how many waiting document events are looked through for a named job.

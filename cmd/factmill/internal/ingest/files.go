@@ -99,6 +99,9 @@ func (c *collector) add(name string, info fs.FileInfo) {
 
 // walk lists the files below dir that match, or all with match nil.
 func (c *collector) walk(dir string, match *regexp.Regexp) error {
+	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		dir += string(filepath.Separator) // a link that an argument names is followed
+	}
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			c.problems = append(c.problems, Problem{filepath.ToSlash(name), err})

@@ -91,8 +91,8 @@ func Middle(s string, max int) string {
 	if max <= 0 || Width(s) <= max {
 		return s
 	}
-	head, tail := take(s, (max-1)*2/3), takeEnd(s, (max-1)/3)
-	return head + "\u2026" + tail
+	head := (max - 1) * 2 / 3
+	return take(s, head) + "\u2026" + takeEnd(s, max-1-head)
 }
 
 // End cuts s at its end so that it takes at most max columns; 0 cuts nothing.

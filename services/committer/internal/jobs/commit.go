@@ -9,6 +9,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/failpoint"
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -68,9 +69,12 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 // commitFailed says what an error before the end of a commit means: no room waits, a stop leaves the job pending, a broken
 // store ends the process (reopening reads the job back), anything else rolls the job back.
 func (m *Machine) commitFailed(ctx context.Context, k key, l *live, err error) error {
+	var stale *staleError
 	switch {
 	case ctx.Err() != nil:
 		return nil
+	case errors.As(err, &stale):
+		return m.decideAnew(ctx, k, l, stale.tokens)
 	case errors.Is(err, store.ErrNoSpace):
 		m.cfg.Log.Warn("commit waits for free space", "graph", k.graph, "job", k.job, "error", err)
 		m.mu.Lock()
@@ -103,16 +107,30 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 		}
 	}()
 	done = rec.Done
+	sch, err := m.graphs.Schema(g, rec.Job.SchemaRevision)
+	if err != nil {
+		return done, err
+	}
+	symmetric := func(relType string) bool { r, ok := sch.Relation(relType); return ok && r.Symmetric }
+	var stale []string
 	for _, t := range tokens {
-		c, err := m.change(rec, l, t)
+		c, base, err := m.change(rec, l, t)
 		if err != nil {
 			return done, err
 		}
-		res, err := txn.Apply(ctx, c)
+		c.Symmetric = symmetric
+		moved, res, err := applyOne(ctx, txn, c, base)
 		if err != nil {
 			return done, fmt.Errorf("document %q: %w", c.Meta.Key, err)
 		}
-		count(&done, res)
+		if moved {
+			stale = append(stale, t)
+			continue
+		}
+		count(&done, res, c.Decision)
+	}
+	if len(stale) > 0 {
+		return done, &staleError{stale}
 	}
 	failpoint.Hit("in_commit")
 	rec.CommitSeq, rec.Done = txn.Seq(), done
@@ -133,6 +151,30 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 		return done, err
 	}
 	return done, nil
+}
+
+// staleError: documents moved since their decisions were taken, which need to be taken anew.
+type staleError struct{ tokens []string }
+
+func (e *staleError) Error() string { return fmt.Sprintf("%d decisions are stale", len(e.tokens)) }
+
+// applyOne applies one document. A decision that rests on what was stored (no_op, metadata_only) is stale when that moved,
+// unless the document is superseded anyway.
+func applyOne(ctx context.Context, txn *store.Txn, c store.DocChange, base uint64) (stale bool, res store.DocResult, err error) {
+	rests := c.Decision == graph.NoOp || c.Decision == graph.MetadataOnly
+	moved := false
+	if rests {
+		now, err := txn.Stored(fingerprint.DocumentID(c.Meta.Key))
+		if err != nil {
+			return false, res, err
+		}
+		moved = now.Revision != base
+	}
+	res, err = txn.Apply(ctx, c)
+	if errors.Is(err, store.ErrStale) {
+		return true, res, nil
+	}
+	return moved && res.Outcome != store.Superseded, res, err
 }
 
 // commitOps are the job machine's own rows of a commit.
@@ -157,38 +199,46 @@ func (m *Machine) commitOps(rec *Record, l *live, tokens []string, complete bool
 	return ops, nil
 }
 
-// change builds what one document would do, from memory or from its staged rows.
-func (m *Machine) change(rec *Record, l *live, token string) (store.DocChange, error) {
+// change builds what one document would do, from memory or from its staged rows, and the revision its decision rests on.
+func (m *Machine) change(rec *Record, l *live, token string) (store.DocChange, uint64, error) {
 	m.mu.Lock()
 	d := l.docs[token]
-	staged, resolved, decision := d.stagedEv, d.resolvedEv, d.decision
+	staged, resolved, decision, base, ref := d.stagedEv, d.resolvedEv, d.decision, d.base, d.ref
+	unchanged := d.parts&hasEnded != 0
 	m.mu.Unlock()
 	g, id, at := rec.Job.Graph, rec.Job.ID, rec.Job.Attempt
+	c := store.DocChange{
+		Decision: decision, SchemaFP: rec.Job.SchemaFP, SchemaName: rec.SchemaName, SchemaVersion: rec.SchemaVer,
+		SchemaRevision: rec.Job.SchemaRevision, ChunkerFP: rec.Job.ChunkerFP, Job: id, NoCandidates: rec.Job.NoCandidates,
+	}
+	if unchanged {
+		c.Decision, c.ContentHash = graph.NoOp, ref.ContentHash
+		c.Meta = graph.Meta{Key: ref.Key, SourceUpdatedAt: ref.SourceUpdatedAt}
+		c.Order = orderOf(c.Meta, rec.Job.At)
+		return c, base, nil
+	}
 	if staged == nil {
 		staged = new(events.Staged)
 		if err := m.readStaged(g, stagedKey(id, at, partStaged, token), staged); err != nil {
-			return store.DocChange{}, err
+			return c, base, err
 		}
 	}
-	c := store.DocChange{
-		Decision: decision, Meta: staged.Meta, Text: staged.Text, ContentHash: staged.Doc.ContentHash, Chunks: staged.Chunks,
-		SchemaFP: rec.Job.SchemaFP, SchemaName: rec.SchemaName, SchemaVersion: rec.SchemaVer, SchemaRevision: rec.Job.SchemaRevision,
-		ChunkerFP: rec.Job.ChunkerFP, Order: orderOf(staged.Meta, rec.Job.At), Job: id, NoCandidates: rec.Job.NoCandidates,
-	}
+	c.Meta, c.Text, c.ContentHash, c.Chunks = staged.Meta, staged.Text, staged.Doc.ContentHash, staged.Chunks
+	c.Order = orderOf(staged.Meta, rec.Job.At)
 	if decision == graph.MetadataOnly || decision == graph.Delete {
-		return c, nil
+		return c, base, nil
 	}
 	if resolved == nil {
 		resolved = new(events.Resolved)
 		if err := m.readStaged(g, stagedKey(id, at, partResolved, token), resolved); err != nil {
-			return store.DocChange{}, err
+			return c, base, err
 		}
 	}
 	c.Assertions = resolved.Assertions
 	if len(resolved.Extraction.Failures) == 0 {
 		c.ExtractionFP = rec.Job.ExtractionFP
 	}
-	return c, nil
+	return c, base, nil
 }
 
 func (m *Machine) readStaged(g string, key []byte, into any) error {
@@ -217,12 +267,18 @@ func orderOf(meta graph.Meta, at graph.Order) graph.Order {
 const maxRemoved = 200
 
 // count adds one document's effect to the job's summary.
-func count(s *api.JobStatus, r store.DocResult) {
+func count(s *api.JobStatus, r store.DocResult, decision graph.Decision) {
+	if decision == graph.NoOp && r.Outcome == store.Unchanged {
+		return // counted when it arrived
+	}
+	if decision == graph.NoOp && r.Outcome == store.Superseded {
+		s.Documents.Unchanged--
+	}
 	d, mg, st := &s.Documents, &s.Stages.Merge, &s.Stages.Storage
 	switch r.Outcome {
 	case store.Added:
 		d.Added++
-	case store.Updated, store.Metadata:
+	case store.Updated, store.MetaChanged:
 		d.Updated++
 	case store.Deleted:
 		d.Deleted++

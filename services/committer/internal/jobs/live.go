@@ -133,7 +133,26 @@ func (l *live) failWith(f graph.Failure) {
 	}
 }
 
-// settled notes that d is done; returns true when it became so now.
+// again takes a document back to be decided anew: what was staged of it does not count any more.
+func (l *live) again(d *document) {
+	if d.done() {
+		l.doneDocs--
+	}
+	if d.parts&hasStaged != 0 {
+		l.staged--
+	}
+	if d.parts&hasResolved != 0 {
+		l.resolved--
+	}
+	if d.outcome == events.OutcomeUnchanged {
+		l.summary.Stages.Ingestion.Unchanged--
+		l.summary.Documents.Unchanged--
+	}
+	d.ref.Try++
+	d.parts, d.outcome, d.decision, d.base, d.stagedEv, d.resolvedEv = 0, "", "", 0, nil, nil
+}
+
+// settled notes that d is done.
 func (l *live) settled(was bool, d *document) {
 	if was || !d.done() {
 		return
@@ -146,7 +165,7 @@ func (l *live) settled(was bool, d *document) {
 
 func (l *live) addStaged(e *events.Staged, size int) bool {
 	d := l.doc(e.Doc)
-	if d.parts&hasStaged != 0 && e.Doc.Try <= d.ref.Try {
+	if d.parts&hasStaged != 0 || e.Doc.Try < d.ref.Try {
 		return false
 	}
 	was := d.done()
@@ -164,7 +183,7 @@ func (l *live) addStaged(e *events.Staged, size int) bool {
 
 func (l *live) addResolved(e *events.Resolved, size int) bool {
 	d := l.doc(e.Doc)
-	if d.parts&hasResolved != 0 && e.Doc.Try <= d.ref.Try {
+	if d.parts&hasResolved != 0 || e.Doc.Try < d.ref.Try {
 		return false
 	}
 	was := d.done()
@@ -227,11 +246,12 @@ func (l *live) addEnded(e *events.Ended) bool {
 	in := &l.summary.Stages.Ingestion
 	if e.Doc != nil {
 		d := l.doc(*e.Doc)
-		if d.parts&hasEnded != 0 {
+		if d.parts&hasEnded != 0 || e.Doc.Try < d.ref.Try {
 			return false
 		}
 		was := d.done()
 		d.parts |= hasEnded
+		d.ref = *e.Doc
 		d.outcome, d.base = e.Outcome, e.Base
 		l.settled(was, d)
 		l.countEnd(e, 1)
@@ -367,11 +387,13 @@ func (l *live) complete() bool {
 	return true
 }
 
-// tokens lists the documents that a commit applies, sorted: those of named sources that did not end early.
+// tokens lists the documents that a commit applies, sorted: those of named sources that did not end early, and those that
+// were decided to be unchanged (their order mark moves, and the decision is checked).
 func (l *live) tokens() []string {
 	out := make([]string, 0, len(l.docs))
 	for t, d := range l.docs {
-		if d.parts&hasEnded == 0 && !d.committed && l.named[d.ref.Source] {
+		ended := d.parts&hasEnded != 0 && d.outcome != events.OutcomeUnchanged
+		if !ended && !d.committed && l.named[d.ref.Source] {
 			out = append(out, t)
 		}
 	}

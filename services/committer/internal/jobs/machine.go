@@ -14,6 +14,7 @@ import (
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fault"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -27,6 +28,8 @@ type Context struct {
 // Graphs gives each graph's active schema and settings.
 type Graphs interface {
 	JobContext(graph string) (Context, error)
+	// Schema returns a revision of the graph's schemas.
+	Schema(graph string, revision uint64) (*schema.Schema, error)
 }
 
 // Outside does what a job's end asks for beyond the store. Each call may be repeated.
@@ -37,6 +40,10 @@ type Outside interface {
 	DeleteBodies(ctx context.Context, graph, job string) error
 	// PurgeJob removes the job's messages that no stage has handled.
 	PurgeJob(ctx context.Context, graph, job string) error
+	// Holds says whether any stream between the stages holds a message of the job.
+	Holds(ctx context.Context, graph, job string) (bool, error)
+	// EventKept says whether the job's document event is still in its stream.
+	EventKept(ctx context.Context, graph string, seq uint64) (bool, error)
 	// Pending says whether a document event that no loader has handled yet names the job.
 	Pending(ctx context.Context, graph, job string) (bool, error)
 }
@@ -162,6 +169,12 @@ func (l *live) replay(part byte, token string, v []byte) error {
 		}
 	case partDone:
 		l.markDone = append(l.markDone, token)
+	case partTry:
+		var ref events.DocRef
+		if err = json.Unmarshal(v, &ref); err == nil {
+			d := l.doc(ref)
+			d.ref.Try = max(d.ref.Try, ref.Try)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("staged row %c of %s: %w", part, token, err)
@@ -290,7 +303,7 @@ func (m *Machine) endOps(rec *Record) ([]store.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := encode(cleanup{EventSeq: rec.Job.At.Seq, Bodies: true})
+	c, err := encode(cleanup{EventSeq: rec.Job.At.Seq, Purge: rec.State == api.JobRolledBack})
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,8 @@ type Record struct {
 // cleanup is what is left to do outside the store after a job ended.
 type cleanup struct {
 	EventSeq uint64 `json:"event_seq"`
-	Bodies   bool   `json:"bodies"`
+	// Purge the job's messages between the stages: it was rolled back, nobody needs them.
+	Purge bool `json:"purge,omitempty"`
 }
 
 func encode(v any) ([]byte, error) {
@@ -69,6 +70,7 @@ const (
 	partSource   = byte('q') // a source's end
 	partSealed   = byte('z')
 	partDone     = byte('c') // atomic: document: the document is committed
+	partTry      = byte('t') // the document is decided anew → its DocRef with the new try
 )
 
 func stagedPrefix(job string) []byte { return append([]byte(job), 0) }

@@ -94,6 +94,9 @@ func (m *Machine) tend(ctx context.Context) error {
 		case <-tick.C:
 			m.watch()
 			m.cleanUp(ctx)
+			if err := m.revive(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
 		}
 	}
 }
@@ -123,6 +126,12 @@ func (m *Machine) cleanUp(ctx context.Context) {
 			job := string(k)
 			if err := json.Unmarshal(v, &c); err != nil {
 				return fmt.Errorf("clean-up row of job %s: %w", job, err)
+			}
+			if c.Purge {
+				if err := m.outside.PurgeJob(ctx, g, job); err != nil {
+					m.cfg.Log.Debug("messages stay for now", "graph", g, "job", job, "error", err)
+					return nil
+				}
 			}
 			if err := m.outside.DeleteEvent(ctx, g, c.EventSeq); err != nil {
 				m.cfg.Log.Debug("document event stays for now", "graph", g, "job", job, "error", err)

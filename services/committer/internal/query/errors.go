@@ -21,9 +21,12 @@ func clip(s string) string {
 
 // refusal turns what the store says into the reply that a caller gets; other errors stay as they are.
 func refusal(graphName string, err error) error {
+	var refused *api.Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &refused):
+		return refused
 	case errors.Is(err, store.ErrNoGraph):
 		return api.Errorf(404, "bad_name", "there is no graph %q", clip(graphName))
 	case errors.Is(err, store.ErrSequence):

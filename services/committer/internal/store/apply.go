@@ -174,7 +174,7 @@ func (a *application) remove() error {
 	if err := a.t.diff(a.doc, side{a.d.Version, a.d.Date(), was}, side{0, "", noFacts}, a.res); err != nil {
 		return err
 	}
-	if _, err := a.closeVersion(); err != nil {
+	if err := a.closeVersion(); err != nil {
 		return err
 	}
 	a.t.counts.Documents--
@@ -274,10 +274,8 @@ func (a *application) before(now *statements, chunks []graph.Chunk, inPlace bool
 	if err != nil {
 		return nil, "", err
 	}
-	for _, m := range old.ms {
-		if m.End > len(text) {
-			return nil, "", fmt.Errorf("%w: version %d states a span outside its text", ErrCorrupt, a.d.Version)
-		}
+	if !old.within(len(text)) {
+		return nil, "", fmt.Errorf("%w: version %d states a span outside its text", ErrCorrupt, a.d.Version)
 	}
 	now.reanchor(old, text, a.c.Text, chunks)
 	return was, text, nil
@@ -303,7 +301,7 @@ func (a *application) openVersion(chunks []graph.Chunk) error {
 	a.res.Outcome = Added
 	if a.d.Open {
 		a.res.Outcome = Updated
-		if _, err := a.closeVersion(); err != nil {
+		if err := a.closeVersion(); err != nil {
 			return err
 		}
 	} else {
@@ -339,15 +337,15 @@ func (a *application) openVersion(chunks []graph.Chunk) error {
 	return t.putJSON(versionKey(t.g.id, a.doc, v.Version), v)
 }
 
-func (a *application) closeVersion() (Version, error) {
+func (a *application) closeVersion() error {
 	v, err := a.t.version(a.doc, a.d.Version)
 	if err != nil {
-		return v, err
+		return err
 	}
 	v.ClosedSeq, v.ClosedTime = a.t.seq, a.t.at
 	a.t.counts.Chunks -= len(v.Chunks)
 	a.t.counts.Terms -= v.Terms
-	return v, a.t.putJSON(versionKey(a.t.g.id, a.doc, v.Version), v)
+	return a.t.putJSON(versionKey(a.t.g.id, a.doc, v.Version), v)
 }
 
 func versionKey(g uint32, doc id, n int) key { return newKey(g, spaceVersion).id(doc).u32(uint32(n)) }

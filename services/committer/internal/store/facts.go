@@ -139,7 +139,9 @@ func checkSpan(doc, text string, chunks []graph.Chunk, chunk, start, end int) er
 	return nil
 }
 
-func runeBorder(text string, at int) bool { return at == len(text) || at < len(text) && utf8.RuneStart(text[at]) }
+func runeBorder(text string, at int) bool {
+	return at == len(text) || at < len(text) && utf8.RuneStart(text[at])
+}
 
 func checkChunks(doc, text string, chunks []graph.Chunk) error {
 	for i, c := range chunks {

@@ -577,4 +577,3 @@ func (a *propAgg) drop(doc id, s said) {
 	}
 	a.changed[doc] = nil
 }
-

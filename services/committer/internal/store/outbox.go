@@ -108,18 +108,29 @@ func (s *Store) Outbox(graph string, from uint64, limit int) ([]OutboxRow, error
 		if no >= end || len(out) == limit {
 			return ErrStop
 		}
-		r := reader{b: v}
-		if r.u64() > current {
+		seq, row, err := readOutbox(k, v)
+		if err != nil {
+			return fmt.Errorf("graph %s: %w", graph, err)
+		}
+		if seq > current {
 			return ErrStop
 		}
-		row := OutboxRow{No: no, Subject: r.str(), ID: r.str(), Body: append([]byte(nil), r.bytes()...)}
-		if err := r.err(fmt.Sprintf("outbox row %d of graph %s", no, graph)); err != nil {
-			return err
-		}
+		row.No = no
 		out = append(out, row)
 		return nil
 	})
 	return out, err
+}
+
+// readOutbox takes a row apart; seq is that of its commit, 0 for a plain write.
+func readOutbox(k, v []byte) (seq uint64, row OutboxRow, err error) {
+	if v, err = unseal(k, v); err != nil {
+		return 0, row, fmt.Errorf("outbox row %s: %w", describe(k), err)
+	}
+	r := reader{b: v}
+	seq = r.u64()
+	row = OutboxRow{Subject: r.str(), ID: r.str(), Body: append([]byte(nil), r.bytes()...)}
+	return seq, row, r.err("outbox row " + describe(k))
 }
 
 // OutboxDone removes the events up to a number that Outbox returned: they were published. It does not wait for the disk: what

@@ -74,7 +74,8 @@ func (s *Store) addOps(b *pebble.Batch, ops []Op) (release func(), err error) {
 		if o.outbox {
 			no := g.out.take()
 			taken = append(taken, func() { g.out.release(no) })
-			if err := b.Set(outboxKey(g.id, no), append(writer(nil).u64(0), o.Value...), nil); err != nil {
+			k := outboxKey(g.id, no)
+			if err := b.Set(k, seal(k, append(writer(nil).u64(0), o.Value...)), nil); err != nil {
 				return release, fmt.Errorf("write outbox: %w", err)
 			}
 			continue

@@ -38,6 +38,27 @@ func (s *statements) keepUnread(was *statements) {
 	}
 }
 
+// within says whether every span lies in a text of n bytes.
+func (s *statements) within(n int) bool {
+	in := func(start, end int) bool { return 0 <= start && start <= end && end <= n }
+	for _, m := range s.ms {
+		if !in(m.Start, m.End) {
+			return false
+		}
+	}
+	for _, p := range s.ps {
+		if !in(p.Start, p.End) {
+			return false
+		}
+	}
+	for _, r := range s.rs {
+		if !in(r.Start, r.End) {
+			return false
+		}
+	}
+	return true
+}
+
 // ref is the reference of an entity: the newer one where both know it.
 func (s *statements) ref(newer *statements, ent string) graph.EntityRef {
 	if r, ok := newer.refs[ent]; ok {

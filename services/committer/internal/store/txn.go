@@ -284,7 +284,9 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 		return err
 	}
 	t.g.current.Store(t.seq)
-	return t.end()
+	err = t.end()
+	t.g.turn <- struct{}{}
+	return err
 }
 
 // Abort removes what the commit wrote. Aborting one that ended does nothing.
@@ -360,10 +362,10 @@ const postingPart = 64 << 10
 
 // fill puts the cache into a batch and returns the keys.
 func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
-	set := func(k, v []byte) error {
+	set := func(prefix, k, v []byte) error {
 		keys = append(keys, k)
 		t.written++
-		if err := b.Set(k, v, nil); err != nil {
+		if err := b.Set(k, seal(prefix, v), nil); err != nil {
 			return fmt.Errorf("write %s: %w", describe(k), err)
 		}
 		return nil
@@ -374,7 +376,7 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 	}
 	slices.Sort(sorted)
 	for _, k := range sorted {
-		if err := set(key(k).seq(t.seq), t.rows[k]); err != nil {
+		if err := set(key(k), key(k).seq(t.seq), t.rows[k]); err != nil {
 			return nil, err
 		}
 	}
@@ -385,7 +387,8 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 			return fmt.Errorf("postings of %q: %w", term, err)
 		}
 		for i, p := range parts {
-			if err := set(newKey(t.g.id, spacePosting).byte(list).str(term).u32(t.part+uint32(i)).seq(t.seq), p); err != nil {
+			k := newKey(t.g.id, spacePosting).byte(list).str(term).u32(t.part + uint32(i))
+			if err := set(k, k.with(t.seq), p); err != nil {
 				return err
 			}
 		}
@@ -404,7 +407,8 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 	for _, e := range t.events {
 		no := t.g.out.take()
 		t.numbers = append(t.numbers, no)
-		if err := set(outboxKey(t.g.id, no), append(writer(nil).u64(t.seq), e...)); err != nil {
+		k := outboxKey(t.g.id, no)
+		if err := set(k, k, append(writer(nil).u64(t.seq), e...)); err != nil {
 			return nil, err
 		}
 	}

@@ -2,10 +2,39 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/cockroachdb/pebble/v2"
 )
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const sumLen = 4
+
+// seal ends a value with a checksum over its key (without the sequence) and itself, so that a row that was altered or moved
+// is told from one that was written. A removed row stays empty.
+func seal(k, v []byte) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	sum := crc32.Update(crc32.Checksum(k, castagnoli), castagnoli, v)
+	return binary.LittleEndian.AppendUint32(append(make([]byte, 0, len(v)+sumLen), v...), sum)
+}
+
+// unseal checks and drops the checksum.
+func unseal(k, v []byte) ([]byte, error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	if n := len(v) - sumLen; n > 0 {
+		if sum := crc32.Update(crc32.Checksum(k, castagnoli), castagnoli, v[:n]); binary.LittleEndian.Uint32(v[n:]) == sum {
+			return v[:n], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: its checksum is wrong", ErrCorrupt)
+}
 
 // seekRow returns the value of a fact row at a sequence: one seek. The value is the iterator's and valid until it moves. A row
 // that is not there and one that was removed look alike.
@@ -20,7 +49,9 @@ func seekRow(it *pebble.Iterator, prefix key, seq uint64) (v []byte, ok bool, er
 	if len(k) != len(prefix)+seqLen || !bytes.HasPrefix(k, prefix) {
 		return nil, false, nil
 	}
-	v, err = it.ValueAndErr()
+	if v, err = it.ValueAndErr(); err == nil {
+		v, err = unseal(prefix, v)
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s: %w", describe(k), err)
 	}
@@ -60,6 +91,9 @@ func scanRows(it *pebble.Iterator, prefix, from key, seq uint64, tombs bool, fn 
 			continue
 		}
 		v, err := it.ValueAndErr()
+		if err == nil {
+			v, err = unseal(base, v)
+		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", describe(k), err)
 		}

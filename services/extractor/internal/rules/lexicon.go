@@ -50,6 +50,7 @@ const (
 	thing
 	firm
 	cue
+	placeIn // a word after which "in" begins a place
 	finite // a form of a verb that some phrase uses
 )
 
@@ -58,7 +59,7 @@ var sections = map[string]flag{
 	"aux": aux, "modal": modal, "not": not, "plan": plan, "if": ifWord, "opinion": opinion, "doubter": doubter, "say": say,
 	"adverb": adverb, "relative": relative, "pronoun": pronoun, "he": pronounHe, "she": pronounShe, "it": pronounIt,
 	"honorific": honorific, "role": role, "collective": collective, "place-word": placeWord, "topic": topic, "month": month,
-	"notname": notName, "ambiguous": ambiguous,
+	"notname": notName, "ambiguous": ambiguous, "place-in": placeIn,
 }
 
 // entry is what is known of one word. Types are places in ruleset.types plus one; 0 is none.

@@ -81,7 +81,6 @@ func (s slot) admits(rs *ruleset, t uint16) bool {
 type relationRule struct {
 	label    string // the schema's label, or our own name where the schema has none
 	declared bool
-	// swapped: the schema's name for it is an inverse, so ends change places. Only for labels found as inverse names.
 	source, target slot
 }
 
@@ -202,10 +201,14 @@ func isAux(w string) bool {
 
 // lemma returns the base of a word that looks like a verb's third person or past, or "".
 func lemma(w string, verbs map[string]forms) string {
+	found := ""
 	for base, f := range verbs {
-		if w == base || w == f.third || w == f.past || w == f.participle || w == f.ing {
-			return base
+		if (w == base || w == f.third || w == f.past || w == f.participle || w == f.ing) && (found == "" || base < found) {
+			found = base
 		}
+	}
+	if found != "" {
+		return found
 	}
 	n := len(w)
 	switch {

@@ -155,7 +155,9 @@ func (t *Tree) rootOf(real string) *root {
 	return nil
 }
 
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
 
 // classify turns an error of the file system into a fault: what a person must put right is the document's, the rest passes.
 func classify(name string, err error) error {

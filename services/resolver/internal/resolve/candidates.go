@@ -79,7 +79,7 @@ func (d *document) candidate(seen []sighting) graph.Candidate {
 		Key: seen[0].key, Kind: first.Kind, Label: first.Label, Text: first.Text,
 		SourceText: first.SourceText, TargetText: first.TargetText, SourceLabel: first.SourceLabel, TargetLabel: first.TargetLabel,
 		Chunk: seen[0].chunk, Start: first.Start, End: first.End,
-		Assertion: first.Assertion, Extractor: first.Extractor, Rule: first.Rule,
+		Assertion: first.Assertion, Extractor: first.Extractor, Rule: first.Rule, Reasons: []string{},
 	}
 	if first.Kind != graph.KindEntity {
 		out.SourceEntity = d.end(first.SourceText, first.SourceLabel)

@@ -186,6 +186,9 @@ func (d *document) mention(c *chunk, e *graph.EntityItem) int {
 
 // number sorts the entities by id. Items still hold provisional places; final maps them.
 func (d *document) number() {
+	if len(d.refs) == 0 {
+		return
+	}
 	order := make([]int, len(d.refs))
 	for i := range order {
 		order[i] = i
@@ -219,7 +222,8 @@ func (d *document) assertions(c *chunk) graph.ChunkAssertions {
 			r.Source, r.Target = r.Target, r.Source
 		}
 	}
-	out.Mentions = merge(c.mentions, sameMention, byMention)
+	c.mentions = merge(c.mentions, sameMention, byMention)
+	out.Mentions = c.mentions
 	out.Properties = mergeProperties(c.properties)
 	for _, r := range mergeRelations(c.relations) {
 		if r.Source == r.Target && !d.rules.SelfAllowed(r.Type) {

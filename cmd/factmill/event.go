@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/ingest"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/fingerprint"
+)
+
+const uploadBucket = bus.BucketUploads
+
+func uploads(ctx context.Context, s *target.Session) (jetstream.ObjectStore, error) {
+	b, err := s.Conn.Bucket(ctx, uploadBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil, fmt.Errorf("%s has no bucket %s: run factmill provision --apply there: %w", s.Where, uploadBucket, err)
+	}
+	return b, err
+}
+
+// stdinInput sends a small text in the event, and everything else as an upload, where encodings are detected.
+func stdinInput(f *feed, b []byte) (input, error) {
+	if !utf8.Valid(b) && f.event.Key == "" {
+		return input{}, usagef("the standard input is not UTF-8: give it a --key, so that it can be sent as a file")
+	}
+	if utf8.Valid(b) && len(b) <= inlineText {
+		text := string(b)
+		return input{text: &text}, nil
+	}
+	key := f.event.Key
+	if key == "" {
+		key = "inline:" + fingerprint.ContentHash(fingerprint.Normalize(string(b)))[:16]
+		f.event.Key = key
+	}
+	return input{files: []ingest.File{memory("stdin", b)}}, nil
+}
+
+// memory is a file of bytes at hand; its document's key goes with the upload.
+func memory(name string, b []byte) ingest.File {
+	return ingest.File{Key: name, Size: int64(len(b)), Open: func() (fs.File, error) {
+		return memFile{strings.NewReader(string(b)), int64(len(b))}, nil
+	}}
+}
+
+type memFile struct {
+	*strings.Reader
+	size int64
+}
+
+func (m memFile) Close() error               { return nil }
+func (m memFile) Stat() (fs.FileInfo, error) { return memInfo{m.size}, nil }
+
+type memInfo struct{ size int64 }
+
+func (memInfo) Name() string       { return "-" }
+func (i memInfo) Size() int64      { return i.size }
+func (memInfo) Mode() fs.FileMode  { return 0o444 }
+func (memInfo) ModTime() time.Time { return time.Time{} }
+func (memInfo) IsDir() bool        { return false }
+func (memInfo) Sys() any           { return nil }
+
+// checkEvent refuses here what the loader would refuse at its door. Files stand for themselves: they are not uploaded yet.
+func checkEvent(e events.Ingest, in input) error {
+	if in.text != nil {
+		e.Text = *in.text
+	} else if in.files != nil {
+		e.Sources = []string{events.ObjectPrefix + uploadBucket + "/upload"}
+		if len(in.files) > 1 { // each is described alike: no key goes with several
+			e.Key = ""
+		}
+	}
+	body, err := encodeEvent(e)
+	if err != nil {
+		return usage(err)
+	}
+	_, err = events.ParseIngest(body, nil)
+	return err
+}
+
+// encodeEvent writes a document event. A given text stands in it even when it is empty.
+func encodeEvent(e events.Ingest) ([]byte, error) {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("document event: %w", err)
+	}
+	if e.Text == "" && e.Documents == nil && e.Sources == nil && e.Op != events.OpDelete {
+		b = append([]byte(`{"text":"",`), b[1:]...)
+		if len(b) == len(`{"text":"",}`) {
+			b = []byte(`{"text":""}`)
+		}
+	}
+	return b, nil
+}
+
+// publish hands a document event to the loader and returns the job's id.
+func publish(ctx context.Context, s *target.Session, e events.Ingest) (string, error) {
+	body, err := encodeEvent(e)
+	if err != nil {
+		return "", err
+	}
+	m := nats.NewMsg(events.Subject{Graph: s.Graph, Kind: events.KindIngest}.String())
+	m.Data = body
+	if limit := s.Conn.NC.MaxPayload(); int64(len(body)) > limit {
+		return "", usagef("the call names too much for one job: its event has %d bytes, at most %d; split it", len(body), limit)
+	}
+	// The id lets the client send it again when the acknowledgement is lost, without a second job.
+	ack, err := s.Conn.JS.PublishMsg(ctx, m, jetstream.WithMsgID(rand.Text()))
+	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
+		return "", fmt.Errorf("%s has no streams: run factmill provision --apply there: %w", s.Where, nats.ErrNoResponders)
+	}
+	if err != nil {
+		return "", fmt.Errorf("document event: %w", err)
+	}
+	if e.Job != "" {
+		return e.Job, nil
+	}
+	return events.SeqJob(ack.Sequence), nil
+}
+
+// tidy deletes the uploads of a job that has ended. Those that a quarantine record may name stay.
+func (c *cli) tidy(ctx context.Context, up ingest.Upload, sent ingest.Sent, st api.JobStatus) {
+	if !api.Ended(st.State) || st.Documents.Quarantined > 0 || up.Store == nil {
+		return
+	}
+	if err := up.Remove(ctx, sent); err != nil {
+		c.say("warning: %v", err)
+	}
+}

@@ -1,0 +1,179 @@
+package render
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                 "plain",
+		"Zoë 東京 🔭":              "Zoë 東京 🔭",
+		"a\x1b[2Jb":             `a\x1b[2Jb`,
+		"a\nb\tc\rd":            `a\nb\tc\rd`,
+		"bell\a del\x7f":        `bell\x07 del\x7f`,
+		"\u0085\u009b31m":       `\x85\x9b31m`,
+		"\u202egpj.exe":         `\u202egpj.exe`,
+		"a\u2028b":              `a\u2028b`,
+		"bad\xff":               `bad\xff`,
+		"tag\U000e0041":         `tag\U000e0041`,
+		"👩\u200d🚀 joined, kept": "👩\u200d🚀 joined, kept",
+	} {
+		require.Equal(t, want, Line(in))
+		require.Equal(t, want, Line(Line(in)), "escaping twice changes nothing")
+	}
+	require.Equal(t, "a\n\tb\\x1b\\r", Block("a\n\tb\x1b\r"))
+}
+
+func TestCut(t *testing.T) {
+	require.Equal(t, "abc…ij", Middle("abcdefghij", 6))
+	require.Equal(t, "abcdefghij", Middle("abcdefghij", 10))
+	require.Equal(t, "東…京", Middle("東東東京京京", 6), "a wide rune takes two columns")
+	require.Equal(t, "ab…", End("abcdef", 3))
+	require.Equal(t, "“a b c”", Quote("  a\n b\tc ", 0))
+	require.Equal(t, 4, Width("東京"))
+	require.Equal(t, 2, Width("👩\u200d🚀"))
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 12: "12", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1: "-1", -100: "-100", -1234: "-1,234", 100000: "100,000"} {
+		require.Equal(t, want, Number(n))
+	}
+	require.Equal(t, "1 document", Count(1, "document", "documents"))
+	require.Equal(t, "1,200 documents", Count(1200, "document", "documents"))
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3482: "3.4 KiB", 12 << 20: "12 MiB", 5 << 40: "5.0 TiB"} {
+		require.Equal(t, want, Bytes(n))
+	}
+}
+
+func TestTable(t *testing.T) {
+	tab := NewTable("NAME", ">N", "TEXT").Cap(2, 7)
+	tab.Row("東京", "5", "short")
+	tab.Row("b\x1b", "1,200", "a very long text")
+	var b strings.Builder
+	require.NoError(t, tab.Write(&b))
+	require.Equal(t, "NAME       N  TEXT\n東京       5  short\nb\\x1b  1,200  a ve…xt\n", b.String())
+	b.Reset()
+	require.NoError(t, NewTable("A").Write(&b))
+	require.Empty(t, b.String(), "no rows, no head")
+}
+
+func TestProgressLines(t *testing.T) {
+	now := time.Unix(100, 0)
+	var b strings.Builder
+	p := NewProgress(&b, false, func() time.Time { return now })
+	p.Set(1, 0, "loader")
+	p.Set(2, 200, "extractor") // within the same second
+	now = now.Add(time.Second)
+	p.Set(1500, 2000, "extractor\x1b")
+	now = now.Add(time.Second)
+	p.Set(1500, 2000, "extractor\x1b") // nothing new
+	p.Done()
+	require.Equal(t, "loader: 1\nextractor\\x1b: 1,500 of 2,000\n", b.String())
+
+	b.Reset()
+	p = NewProgress(&b, true, func() time.Time { return now })
+	p.Set(2048, 4096, "reading 2 files")
+	require.Equal(t, "reading 2 files: 2.0 KiB of 4.0 KiB\n", b.String())
+}
+
+func TestEntity(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Entity(&b, api.EntityReply{
+		Entity: graph.EntityRow{
+			ID: "e1", Name: "Ada \x1b[31mLovelace", Type: "Person", Labels: []string{"Agent", "Person"}, MentionsTotal: 3, DocumentsTotal: 2,
+			Evidence:   []graph.Evidence{{Document: "a.txt", Start: 0, End: 12, Quote: "Ada\n Lovelace", Confidence: 0.9}},
+			Properties: map[string]graph.PropertyRow{"born": {Value: float64(1815), Others: []graph.OtherRow{{Value: float64(1816)}}}},
+		},
+		Relations: []graph.RelationRow{{Type: "WORKS_FOR", Source: "e1", SourceName: "Ada", Target: "e2", TargetName: "Acme", EvidenceTotal: 3,
+			Evidence: []graph.Evidence{{Document: "a.txt", Start: 0, End: 34, Quote: "Ada worked for Acme.", Confidence: 0.85}}}},
+		RelationsTotal: 2,
+	}))
+	require.Equal(t, `Ada \x1b[31mLovelace  (Person)
+  id        e1
+  labels    Agent, Person
+  mentions  3 in 2 documents
+    “Ada Lovelace”  a.txt [0:12]
+  properties
+    born: 1815  (also stated: 1816)
+  relations
+    Ada  WORKS_FOR  Acme
+      “Ada worked for Acme.”  a.txt [0:34]  0.85
+      … and 1 more quote
+    … and 1 more relation
+`, b.String())
+}
+
+func TestHits(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Hits(&b, api.SearchReply{Hits: []api.Hit{
+		{Kind: "entity", ID: "e1", Row: json.RawMessage(`{"name":"Ada","type":"Person"}`)},
+		{Kind: "chunk", ID: "c1", Row: json.RawMessage(`{"document":"d1","document_key":"a.txt","index":2,"start":5,"end":9,"text":"x\u001by"}`)},
+		{Kind: "other", ID: "o1", Snippet: "s", Row: json.RawMessage(`{}`)},
+	}}))
+	require.Equal(t, "1. Ada  (Person)  e1\n2. chunk 2 of a.txt  [5:9]\n     “x\\x1by”\n3. other  o1\n     “s”\n", b.String())
+	b.Reset()
+	require.NoError(t, Hits(&b, api.SearchReply{}))
+	require.Equal(t, "nothing found\n", b.String())
+}
+
+func TestJob(t *testing.T) {
+	s := api.JobStatus{
+		Job: "j42", Graph: "default", Op: "add", State: api.JobRolledBack, Reason: "a document failed",
+		Documents: api.DocumentCounts{Total: 3, Added: 2, Failed: 1},
+		OpenedAt:  "2024-01-01T00:00:00Z", EndedAt: "2024-01-01T00:00:02.345Z",
+	}
+	s.Stages.Chunking.Chunks = 1200
+	s.Stages.Ingestion.Add(graph.Failure{Item: "x.bin", Code: "bad_format", Message: "not a text\x1b"})
+	s.Stages.Ingestion.Total = 12
+	var b strings.Builder
+	require.NoError(t, Job(&b, s))
+	require.Equal(t, `job j42 rolled back (graph default, 2.35s)
+  reason      a document failed
+  documents   3: 2 added, 1 failed
+  chunks      1,200 (0 tables)
+  ingestion   x.bin: not a text\x1b (bad_format)
+  ingestion   … and 11 more failures
+`, b.String())
+}
+
+func TestStep(t *testing.T) {
+	done, total, what := Step(api.JobStatus{Job: "j1", State: "pending", Progress: []api.Progress{
+		{Stage: "loader", Done: 10}, {Stage: "extractor", Done: 4, Waiting: 6}, {Stage: "committer", Done: 1, Waiting: 3},
+	}})
+	require.Equal(t, []any{int64(15), int64(24), "extractor"}, []any{done, total, what})
+	_, total, what = Step(api.JobStatus{Job: "j1", State: "rolling_back"})
+	require.Equal(t, []any{int64(0), "job j1 rolling back"}, []any{total, what})
+}
+
+func TestJSONIsExact(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, JSON(&b, json.RawMessage(`{"a": 1,"b":"<x>"}`)))
+	require.Equal(t, "{\"a\": 1,\"b\":\"<x>\"}\n", b.String())
+	b.Reset()
+	require.NoError(t, Value(&b, map[string]string{"a": "<x>"}))
+	require.Equal(t, "{\"a\":\"<x>\"}\n", b.String())
+}
+
+func TestGroups(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Groups(&b, api.ReviewListReply{Total: 2, Next: "c2", Groups: []api.Group{{
+		Key: "relation|founded|ada|acme", Kind: "relation", Label: "FOUNDED", Text: "Ada founded Acme", SourceText: "Ada", TargetText: "Acme",
+		Reasons: []string{"undeclared_label"}, State: "pending", Count: 2, Documents: 1, Confidence: 0.8,
+		Sample: api.Sample{Document: "a.txt", Quote: "Ada founded Acme.", Start: 1, End: 18},
+	}}}))
+	require.Equal(t, `Ada  FOUNDED  Acme
+  relation pending  seen 2 times in 1 document  confidence 0.80  undeclared_label
+  “Ada founded Acme.”  a.txt [1:18]
+  key relation|founded|ada|acme
+1 of 2 groups
+more: --cursor c2
+`, b.String())
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/bus"
+)
+
+func (c *cli) provisionCmd() *cobra.Command {
+	var apply bool
+	options := bus.TableOptions{}
+	cmd := &cobra.Command{
+		Use: "provision", Short: "Plan and make the streams and consumers", Args: cobra.NoArgs,
+		Long: `Compare the streams, consumers and buckets that Factmill uses with what the NATS server has, and print the plan: what would be
+made or changed, field by field. --apply carries it out. Services refuse to start while what they rely on differs.`,
+		Example: `  factmill provision --nats nats://127.0.0.1:4222
+  factmill provision --nats nats://127.0.0.1:4222 --replicas 3 --apply`,
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			options.AckWait = c.cfg.Duration("bus.ack_wait")
+			if options.Replicas < 1 || options.Replicas > 5 {
+				return usagef("--replicas is %d: 1 to 5", options.Replicas)
+			}
+			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+				steps, err := bus.Plan(ctx, s.Conn.JS, bus.NewTable(options))
+				if err != nil {
+					return err
+				}
+				if apply {
+					if err := bus.Apply(ctx, s.Conn.JS, steps); err != nil {
+						return err
+					}
+				}
+				return c.showPlan(steps, apply)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&apply, "apply", false, "carry the plan out")
+	f.IntVar(&options.Replicas, "replicas", 1, "copies of every stream; a cluster wants 3")
+	return cmd
+}
+
+func (c *cli) showPlan(steps []bus.Step, applied bool) error {
+	if c.json {
+		return render.Value(c.out, map[string]any{"steps": steps, "applied": applied})
+	}
+	t := render.NewTable("ACTION", "KIND", "NAME", "DIFFERENCE")
+	todo := 0
+	for _, s := range steps {
+		t.Row(s.Action, s.Kind, s.Name, strings.Join(s.Diff, ", "))
+		if s.Action != bus.ActionOK {
+			todo++
+		}
+	}
+	if err := t.Write(c.out); err != nil {
+		return err
+	}
+	last := render.Count(todo, "difference", "differences")
+	switch {
+	case todo == 0:
+		last = "nothing to do"
+	case applied:
+		last += " put right"
+	default:
+		last += "; --apply puts them right"
+	}
+	_, err := fmt.Fprintln(c.out, last)
+	return err
+}

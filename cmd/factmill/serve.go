@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/pkg/bus"
+)
+
+func (c *cli) serveCmd() *cobra.Command {
+	var http string
+	cmd := &cobra.Command{
+		Use: "serve SERVICE…", Short: "Run chosen services against a NATS server", Args: cobra.MinimumNArgs(1),
+		Long: `Run some of the services, or all, against the NATS server of --nats until interrupted. Run a stage several times to scale it;
+the committer runs once and needs --data. The streams must be there: see factmill provision.
+
+Pipeline settings that are given here are what this service insists on: jobs with others are handed back, and /ready says so.
+
+Services: ` + strings.Join(serviceNames(), ", ") + ", all.",
+		Example: `  factmill provision --apply --nats nats://127.0.0.1:4222
+  factmill serve committer --data /var/lib/factmill --nats nats://127.0.0.1:4222 --http 127.0.0.1:8081
+  factmill serve chunker extractor --nats nats://127.0.0.1:4222`,
+		ValidArgs: append(serviceNames(), "all"),
+		RunE: c.do(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			chosen, err := choose(args)
+			if err != nil {
+				return usage(err)
+			}
+			if c.cfg.Get("nats.url") == "" {
+				return usagef("serve needs a NATS server: give --nats URL or FACTMILL_NATS_URL (factmill up brings its own)")
+			}
+			if http == "" {
+				http = c.cfg.Get("http.listen")
+			}
+			return c.serve(ctx, chosen, http)
+		}),
+	}
+	cmd.Flags().StringVar(&http, "http", "", "`address` of /live, /ready and /metrics (default: http.listen, none)")
+	return cmd
+}
+
+func serviceNames() []string {
+	var out []string
+	for _, b := range builders {
+		out = append(out, b.Name)
+	}
+	return out
+}
+
+// choose picks services by name; all is every one.
+func choose(names []string) ([]target.Builder, error) {
+	want := map[string]bool{}
+	for _, n := range names {
+		want[n] = true
+	}
+	var out []target.Builder
+	for _, b := range builders {
+		if want[b.Name] || want["all"] {
+			out = append(out, b)
+		}
+		delete(want, b.Name)
+	}
+	delete(want, "all")
+	for _, n := range names {
+		if want[n] {
+			return nil, fmt.Errorf("there is no service %q: services are %s, all", n, strings.Join(serviceNames(), ", "))
+		}
+	}
+	return out, nil
+}
+
+// serve runs services until ctx is done. Each has a connection of its own.
+func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (err error) {
+	log := c.logger(slog.LevelInfo)
+	dir, err := target.Dir(c.cfg, c.getenv)
+	if err != nil {
+		return usage(err)
+	}
+	for _, b := range chosen {
+		if b.Name != "committer" {
+			continue
+		}
+		lock, err := target.Acquire(dir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, lock.Release()) }()
+		if err := lock.Tell(target.Up{Command: "serve", URL: c.cfg.Get("nats.url"), Started: c.now().UTC().Format(timeFormat)}); err != nil {
+			return err
+		}
+	}
+	reg := app.NewRegistry()
+	var services, all []app.Service
+	for i, b := range chosen {
+		o := c.cfg.BusOptions(b.Name)
+		o.Log = log.With("service", b.Name)
+		conn, err := bus.Connect(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if i == 0 {
+			if err := conn.Check(ctx, c.cfg.Table()); err != nil {
+				return usage(err)
+			}
+		}
+		svc, err := b.Build(c.cfg, dir, true, app.Deps{Conn: conn, Log: o.Log, Metrics: reg, Now: c.now}.WithDefaults())
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Name, err)
+		}
+		services = append(services, svc)
+		all = append(all, svc, app.WatchConn(conn))
+	}
+	health, err := app.ListenHealth(http, reg, func() []app.Service { return services })
+	if err != nil {
+		return usage(err)
+	}
+	if health != nil {
+		all = append(all, app.HealthService(health))
+		log.Info("health", "address", health.Addr())
+	}
+	return app.RunAll(ctx, log, all...)
+}
+
+const timeFormat = "2006-01-02T15:04:05Z07:00"

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/bus/embedded"
+)
+
+const defaultListen = "127.0.0.1:4222"
+
+const upLong = `Run everything in one process until interrupted: NATS with JetStream, the loader, the chunker, the extractor, the resolver,
+the committer and the reviewer.
+
+Clients connect with NATS at --listen, which is loopback unless you say otherwise: there is no password, so keep it so, or run a
+NATS server of your own and 'factmill serve'. Commands that name neither --nats nor --data find an 'up' on the default data
+directory by themselves.
+
+The first interrupt finishes what can be finished and hands back the rest; a second one ends the process at once. Nothing that
+was committed is lost either way.`
+
+func (c *cli) upCmd() *cobra.Command {
+	var listen, http string
+	cmd := &cobra.Command{
+		Use: "up", Short: "Run everything here until interrupted", Args: cobra.NoArgs, Long: upLong,
+		Example: `  factmill up
+  factmill up --data ./graph --listen 127.0.0.1:4333 --http 127.0.0.1:8080
+  factmill up --extractor.mode rules --chunker.size 300`,
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			if c.cfg.Source("nats.url") == "flag" {
+				return usagef("up brings its own NATS: use serve to work at %s", c.cfg.Get("nats.url"))
+			}
+			s, err := c.start(ctx, cmd, listen, http)
+			if err != nil {
+				return err
+			}
+			return c.stay(ctx, s)
+		}),
+	}
+	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` for NATS clients; port 0 chooses a free one")
+	cmd.Flags().StringVar(&http, "http", "", "`address` of /live, /ready and /metrics (default: http.listen, none)")
+	return cmd
+}
+
+// start runs everything on the data directory and puts the settings of the call into the graph.
+func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string) (*target.Session, error) {
+	dir, err := target.Dir(c.cfg, c.getenv)
+	if err != nil {
+		return nil, usage(err)
+	}
+	o := c.target(cmd)
+	o.Listen, o.HTTP, o.Log = listen, http, c.logger(slog.LevelInfo)
+	if http == "" {
+		o.HTTP = c.cfg.Get("http.listen")
+	}
+	s, err := target.Start(ctx, o, dir)
+	if errors.Is(err, embedded.ErrPortTaken) {
+		return nil, usage(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.pin(ctx, s); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// stay says what listens where, and waits for the interrupt.
+func (c *cli) stay(ctx context.Context, s *target.Session) error {
+	err := c.announce(s)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			c.say("stopping; interrupt again to end at once")
+		case err = <-s.Failed():
+		}
+	}
+	return errors.Join(err, s.Close())
+}
+
+func (c *cli) announce(s *target.Session) error {
+	if c.json {
+		return render.Value(c.out, map[string]string{"data": s.Dir, "nats": s.URL, "http": s.Health, "graph": c.graph})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Factmill is up.\n  NATS    %s\n", s.URL)
+	if s.Health != "" {
+		fmt.Fprintf(&b, "  health  http://%s/ready, /live, /metrics\n", s.Health)
+	}
+	fmt.Fprintf(&b, "  data    %s\n\nIn another terminal:\n", s.Dir)
+	at := " --nats " + s.URL
+	if dir, err := target.DataDir(c.getenv); err == nil && dir == s.Dir || c.cfg.Source("data") == "environment" {
+		at = "" // found by itself
+	}
+	for _, line := range []string{
+		"factmill ingest docs/" + at,
+		"factmill stats" + at,
+		"factmill review list" + at,
+		"nats --server " + s.URL + ` req factmill.` + c.graph + `.ingest '{"key":"a","text":"Ada Lovelace worked for Acme Ltd."}'`,
+	} {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	_, err := fmt.Fprint(c.out, b.String())
+	return err
+}

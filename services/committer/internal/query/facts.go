@@ -1,0 +1,389 @@
+package query
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+const explicit = "explicit"
+
+// merged is the evidence of one document in the order of its text: statements of several extractors about one span are one,
+// with the highest confidence and all their names.
+type merged struct {
+	chunk, start, end int
+	confidence        float64
+	assertion         string
+	extractors        []string
+}
+
+func mergeSpans(spans []store.EvidenceSpan) []merged {
+	out := make([]merged, 0, len(spans))
+	for _, s := range spans {
+		out = append(out, merged{s.Chunk, s.Start, s.End, s.Confidence, cmp.Or(s.Assertion, explicit), []string{s.Extractor}})
+	}
+	place := func(a, b merged) int {
+		return cmp.Or(a.chunk-b.chunk, a.start-b.start, a.end-b.end, strings.Compare(a.assertion, b.assertion))
+	}
+	slices.SortStableFunc(out, place)
+	n := 0
+	for i := range out {
+		if n > 0 && place(out[n-1], out[i]) == 0 {
+			last := &out[n-1]
+			last.confidence = max(last.confidence, out[i].confidence)
+			last.extractors = append(last.extractors, out[i].extractors...)
+			continue
+		}
+		out[n] = out[i]
+		n++
+	}
+	out = out[:n]
+	for i := range out {
+		slices.Sort(out[i].extractors)
+		out[i].extractors = slices.Compact(out[i].extractors)
+	}
+	return out
+}
+
+// evidence makes the reply's form of one statement, in the request's unit.
+func (v *view) evidence(d *docView, m merged) (graph.Evidence, error) {
+	id, err := d.chunkID(m.chunk)
+	if err != nil {
+		return graph.Evidence{}, err
+	}
+	quote, err := v.slice(d, m.start, m.end)
+	if err != nil {
+		return graph.Evidence{}, err
+	}
+	start, end, err := v.span(d, m.start, m.end)
+	return graph.Evidence{Assertion: m.assertion, Chunk: id, Confidence: graph.Round6(m.confidence), Document: d.key,
+		Start: start, End: end, Extractors: m.extractors, Quote: quote}, err
+}
+
+func evidenceCost(e graph.Evidence) int {
+	n := 190 + textCost(e.Quote) + textCost(e.Document)
+	for _, x := range e.Extractors {
+		n += len(x) + 3
+	}
+	return n
+}
+
+// listing gathers evidence until its limit or the reply's budget is reached. One piece is always taken while the budget has
+// room for it, since a fact without evidence is none.
+type listing struct {
+	limit  int
+	budget *budget
+	list   []graph.Evidence
+	cut    bool
+}
+
+// add says whether there is room for more.
+func (l *listing) add(e graph.Evidence) bool {
+	if len(l.list) >= l.limit || !l.budget.take(evidenceCost(e)) {
+		l.cut = true
+		return false
+	}
+	l.list = append(l.list, e)
+	return true
+}
+
+// supports gives every statement of a fact's supports that the request's filter admits to fn, by document id, chunk index,
+// start and end. fn returns store.ErrStop to end.
+func (v *view) statements(s store.EvidenceSupport, fn func(*docView, merged) error) error {
+	if err := v.tick(); err != nil {
+		return err
+	}
+	if ok, err := v.admits(s.DocID); err != nil || !ok {
+		return err
+	}
+	d, err := v.at(s.DocID, s.Version)
+	if err != nil {
+		return err
+	}
+	for _, m := range mergeSpans(s.Spans) {
+		if err := fn(d, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relationRow is a relation as replies show it. ok is false when its first piece of evidence does not fit in the reply any
+// more, or when the filter leaves it without any.
+func (v *view) relationRow(f store.RelationFold, limit int, b *budget) (row graph.RelationRow, ok bool, err error) {
+	row = graph.RelationRow{ID: f.ID, Kind: "relation", Type: f.Type, Source: f.Source, Target: f.Target}
+	if row.SourceName, err = v.nameOf(f.Source); err != nil {
+		return row, false, err
+	}
+	if row.TargetName, err = v.nameOf(f.Target); err != nil {
+		return row, false, err
+	}
+	if row.Properties, err = v.relationProperties(f); err != nil {
+		return row, false, err
+	}
+	if !b.take(320 + textCost(row.SourceName) + textCost(row.TargetName) + len(appendJSON(nil, row.Properties))) {
+		return row, false, nil
+	}
+	l := listing{limit: limit, budget: b}
+	err = v.sn.Evidence(f.ID, "", func(s store.EvidenceSupport) error {
+		return v.statements(s, func(d *docView, m merged) error {
+			e, err := v.evidence(d, m)
+			if err != nil {
+				return err
+			}
+			if !l.add(e) {
+				return store.ErrStop
+			}
+			return nil
+		})
+	})
+	row.Evidence, row.EvidenceTotal = l.list, len(l.list)
+	if l.cut && v.filter == nil {
+		row.EvidenceTotal = f.Evidence
+	}
+	return row, len(l.list) > 0, err
+}
+
+// relationProperties is the value to show of each of a relation's properties.
+func (v *view) relationProperties(f store.RelationFold) (map[string]any, error) {
+	out := map[string]any{}
+	byName, err := v.propertyValues(f.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range byName {
+		rule := schema.MergeMostSupported
+		if spec, ok := v.schema.RelationProperty(f.Type, p.name); ok && spec.Merge != "" {
+			rule = spec.Merge
+		}
+		out[p.name] = shownValue(rule, ranked(rule, p.values))
+	}
+	return out, nil
+}
+
+func shownValue(rule schema.Merge, values []store.PropertyFold) any {
+	if rule != schema.MergeAll {
+		return rounded(values[0].Value)
+	}
+	all := make([]any, len(values))
+	for i := range values {
+		all[i] = rounded(values[i].Value)
+	}
+	return all
+}
+
+// nameOf is an entity's display name; an end that is gone shows its id, which verify reports.
+func (v *view) nameOf(id string) (string, error) {
+	e, ok, err := v.sn.Entity(id)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return id, nil
+	}
+	return e.Display(), nil
+}
+
+// propertyGroup is the values of one property.
+type propertyGroup struct {
+	name   string
+	values []store.PropertyFold
+}
+
+// propertyValues lists an owner's properties by name. Under a filter, only what the admitted documents say counts.
+func (v *view) propertyValues(owner string) ([]propertyGroup, error) {
+	folds, err := v.sn.PropertyFolds(owner)
+	if err != nil {
+		return nil, err
+	}
+	var out []propertyGroup
+	for _, f := range folds {
+		if v.filter != nil {
+			if f, err = v.refold(f); err != nil {
+				return nil, err
+			}
+			if f.Documents == 0 {
+				continue
+			}
+		}
+		if n := len(out); n > 0 && out[n-1].name == f.Name {
+			out[n-1].values = append(out[n-1].values, f)
+			continue
+		}
+		out = append(out, propertyGroup{f.Name, []store.PropertyFold{f}})
+	}
+	return out, nil
+}
+
+// refold counts a value over the admitted documents.
+func (v *view) refold(f store.PropertyFold) (store.PropertyFold, error) {
+	out := store.PropertyFold{Owner: f.Owner, Name: f.Name, Value: f.Value}
+	err := v.sn.PropertySupports(f.Owner, f.Name, f.Value, func(s store.EvidenceSupport) error {
+		if err := v.tick(); err != nil {
+			return err
+		}
+		if ok, err := v.admits(s.DocID); err != nil || !ok {
+			return err
+		}
+		out.Documents++
+		for _, e := range s.Spans {
+			out.Best = max(out.Best, e.Confidence)
+		}
+		out.Newest = max(out.Newest, s.Date)
+		return nil
+	})
+	return out, err
+}
+
+// properties is an entity's properties as replies show them: the value that the schema's rule picks, with chunks and at most
+// limit quotes, and the others.
+func (v *view) properties(e store.EntityFold, limit int, b *budget) (map[string]graph.PropertyRow, error) {
+	out := map[string]graph.PropertyRow{}
+	groups, err := v.propertyValues(e.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		rule := v.mergeRule(e.Label, g.name)
+		values := ranked(rule, g.values)
+		row := graph.PropertyRow{Value: shownValue(rule, values), Evidence: []string{}, Others: []graph.OtherRow{}}
+		if !b.take(80 + textCost(g.name) + len(appendJSON(nil, row.Value))) {
+			break
+		}
+		shown := values[:1]
+		if rule == schema.MergeAll {
+			shown = values
+		}
+		for _, f := range shown {
+			chunks, quotes, err := v.propertyEvidence(f, limit, b)
+			if err != nil {
+				return nil, err
+			}
+			row.Evidence = append(row.Evidence, chunks...)
+			row.Quotes = append(row.Quotes, quotes...)
+		}
+		row.Evidence = unique(row.Evidence)
+		for _, f := range values[len(shown):] {
+			if len(row.Others) >= limit || !b.take(40+len(appendJSON(nil, f.Value))) {
+				break
+			}
+			chunks, _, err := v.propertyEvidence(f, limit, b)
+			if err != nil {
+				return nil, err
+			}
+			row.Others = append(row.Others, graph.OtherRow{Value: rounded(f.Value), Evidence: chunks})
+		}
+		out[g.name] = row
+	}
+	return out, nil
+}
+
+func (v *view) mergeRule(label, property string) schema.Merge {
+	if spec, ok := v.schema.Property(label, property); ok && spec.Merge != "" {
+		return spec.Merge
+	}
+	return schema.MergeMostSupported
+}
+
+// propertyEvidence is where a value is said: chunk ids without repeats, and quotes.
+func (v *view) propertyEvidence(f store.PropertyFold, limit int, b *budget) ([]string, []graph.Evidence, error) {
+	chunks := []string{}
+	l := listing{limit: limit, budget: b}
+	err := v.sn.PropertySupports(f.Owner, f.Name, f.Value, func(s store.EvidenceSupport) error {
+		return v.statements(s, func(d *docView, m merged) error {
+			e, err := v.evidence(d, m)
+			if err != nil {
+				return err
+			}
+			if !l.add(e) {
+				return store.ErrStop
+			}
+			if n := len(chunks); (n == 0 || chunks[n-1] != e.Chunk) && b.take(40) {
+				chunks = append(chunks, e.Chunk)
+			}
+			return nil
+		})
+	})
+	return chunks, l.list, err
+}
+
+// unique drops repeats and keeps the order.
+func unique(list []string) []string {
+	seen := make(map[string]bool, len(list))
+	out := list[:0]
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// entityRow is an entity as replies show it: with at most limit mentions, each repeated as evidence with its quote. ok is
+// false when not even its head fits, or when the filter leaves it without a mention.
+func (v *view) entityRow(e store.EntityFold, limit int, b *budget) (row graph.EntityRow, ok bool, err error) {
+	row = graph.EntityRow{ID: e.ID, Kind: "entity", Type: e.Label, Labels: v.labels(e.Label), Name: e.Display(), MergeKey: e.Key,
+		Mentions: []graph.MentionRow{}, Evidence: []graph.Evidence{}, MentionsTotal: e.Mentions, DocumentsTotal: e.Documents}
+	head := 260 + textCost(row.Name) + textCost(row.MergeKey)
+	for _, l := range row.Labels {
+		head += len(l) + 3
+	}
+	if !b.take(head) {
+		return row, false, nil
+	}
+	if err = v.addMentions(&row, limit, b); err != nil {
+		return row, false, err
+	}
+	if row.Properties, err = v.properties(e, limit, b); err != nil {
+		return row, false, err
+	}
+	// An entity that is only an end of relations has no mention of its own, and is a fact all the same.
+	return row, v.filter == nil || row.DocumentsTotal > 0, nil
+}
+
+// addMentions lists mentions; under a filter it counts the admitted ones too.
+func (v *view) addMentions(row *graph.EntityRow, limit int, b *budget) error {
+	docs, mentions := 0, 0
+	err := v.sn.Mentions(row.ID, "", func(s store.MentionSupport) error {
+		if err := v.tick(); err != nil {
+			return err
+		}
+		if ok, err := v.admits(s.DocID); err != nil || !ok {
+			return err
+		}
+		docs++
+		mentions += len(s.Spans)
+		if len(row.Mentions) >= limit {
+			if v.filter == nil {
+				return store.ErrStop
+			}
+			return nil
+		}
+		d, err := v.at(s.DocID, s.Version)
+		if err != nil {
+			return err
+		}
+		for _, m := range s.Spans {
+			e, err := v.evidence(d, merged{m.Chunk, m.Start, m.End, m.Confidence, explicit, []string{m.Extractor}})
+			if err != nil {
+				return err
+			}
+			if len(row.Mentions) >= limit || !b.take(2*evidenceCost(e)) {
+				break
+			}
+			row.Evidence = append(row.Evidence, e)
+			row.Mentions = append(row.Mentions, graph.MentionRow{Chunk: e.Chunk, Confidence: e.Confidence, Document: e.Document,
+				Start: e.Start, End: e.End, Quote: e.Quote})
+		}
+		return nil
+	})
+	if v.filter != nil {
+		row.DocumentsTotal, row.MentionsTotal = docs, mentions
+	}
+	return err
+}

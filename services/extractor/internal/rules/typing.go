@@ -1,0 +1,339 @@
+package rules
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/factmill/factmill/services/extractor/internal/prose"
+)
+
+// typeRun gives a run its type by what it is made of and what stands beside it. The best rule wins.
+func (d *document) typeRun(c *chunk, r *run) {
+	if r.typ > 0 { // a pattern of the schema
+		return
+	}
+	if t, ok := d.rs.names[r.key]; ok {
+		r.typ, r.conf, r.rule = t, 0.95, "name"
+		return
+	}
+	if r.uncased {
+		return
+	}
+	d.typeByHead(c, r)
+	d.typeAsPerson(c, r)
+	if r.conf < 0.9 {
+		d.typeByNeighbours(c, r)
+	}
+	if r.conf < 0.9 {
+		d.typeAsPlace(c, r)
+	}
+	if r.heading && r.conf < 0.85 {
+		r.typ, r.conf, r.rule = 0, 0, ""
+	}
+}
+
+func (r *run) take(t uint16, conf float64, rule string) {
+	if t > 0 && conf > r.conf {
+		r.typ, r.conf, r.rule = t, conf, rule
+	}
+}
+
+// typeByHead looks at the words of the name itself.
+func (d *document) typeByHead(c *chunk, r *run) {
+	n := r.last - r.first
+	last := c.info[r.last-1]
+	if n > 1 && last.suffix > 0 {
+		if last.suffix != tOrganization || c.tokens[r.last-1].Shape&prose.Upper != 0 {
+			r.take(last.suffix, 0.95, "suffix")
+		}
+	}
+	if r.head < 0 || r.head >= r.last {
+		return
+	}
+	if n > 1 && c.info[r.first].before > 0 && c.tokens[r.first].Shape&prose.Upper != 0 {
+		r.take(c.info[r.first].before, 0.85, "first word")
+	}
+	e := c.info[r.head]
+	if n == 1 && !(c.info[r.first].in == 0) {
+		return
+	}
+	if n > 1 && e.in > 0 {
+		conf := 0.9
+		if e.in == tLocation && n == 2 && c.info[r.first].is(given) && !c.info[r.first].is(ambiguous) {
+			return // Anna Hill
+		}
+		r.take(e.in, conf, "head word")
+	}
+	if n > 1 && e.in == 0 && e.is(thing) {
+		d.takeThing(c, r, r.head, 0.8, "head word")
+	}
+}
+
+// takeThing types a run by a noun that the schema has no type for: the label is made of the noun.
+func (d *document) takeThing(c *chunk, r *run, noun int, conf float64, rule string) {
+	e := c.info[noun]
+	t := e.near
+	if t == 0 {
+		t = e.in
+	}
+	if t == 0 {
+		t = d.thingType(c.word(noun))
+	}
+	r.take(t, conf, rule)
+}
+
+// thingType is the number of a type that no schema declares; it is 0 where there are too many.
+func (d *document) thingType(noun string) uint16 {
+	r, n := utf8.DecodeRuneInString(noun)
+	label := string(unicode.ToUpper(r))
+	for _, x := range noun[n:] {
+		if x == '-' {
+			continue
+		}
+		label += string(unicode.ToLower(x))
+	}
+	return d.rs.thing(label)
+}
+
+func (d *document) typeAsPerson(c *chunk, r *run) {
+	n := r.last - r.first
+	first := c.info[r.first]
+	if r.honor {
+		if n <= 4 && r.conf < 0.9 {
+			r.take(tPerson, 0.95, "honorific")
+		}
+		return
+	}
+	if n > 5 {
+		return
+	}
+	caps := c.tokens[r.last-1].Shape&prose.Caps != 0 || c.tokens[r.first].Shape&prose.Digit != 0
+	switch {
+	case first.is(given) && n == 1 && !first.is(ambiguous|place|notName):
+		if !(c.tokens[r.first].Shape&prose.Caps != 0) {
+			r.take(tPerson, loneName, "given name")
+		}
+	case first.is(given) && n > 1 && n <= 4 && !caps && c.personal(r):
+		conf := 0.9
+		if first.is(ambiguous) || first.is(place) {
+			conf = 0.7
+		}
+		r.take(tPerson, conf, "given name and surname")
+	case n > 1 && n <= 4 && c.tokens[r.first].Shape&prose.Initial != 0 && !caps && c.personal(r):
+		r.take(tPerson, 0.8, "initials and surname")
+	}
+	if r.conf >= 0.85 || caps || n > 4 || !c.personal(r) {
+		return
+	}
+	if c.roleBefore(r) {
+		r.take(tPerson, 0.85, "role before")
+	} else if c.roleAfter(r) {
+		r.take(tPerson, 0.85, "role after")
+	}
+}
+
+// personal tells whether the words of a run can be a person's name: no head noun, no digits.
+func (c *chunk) personal(r *run) bool {
+	for i := r.first; i < r.last; i++ {
+		t := &c.tokens[i]
+		if t.Kind != prose.Word || t.Shape&prose.Digit != 0 || t.Hash == hashOf || c.info[i].is(orgSuffix) && t.Shape&prose.Caps == 0 && i == r.last-1 {
+			return false
+		}
+	}
+	last := c.info[r.last-1]
+	return r.last-r.first == 1 && last.in == 0 || last.in == 0 || last.in == tLocation && c.info[r.first].is(given)
+}
+
+// roleBefore: "engineer Bob Stone", not "the engineer at Acme" and not "an Acme engineer".
+func (c *chunk) roleBefore(r *run) bool {
+	i := r.first - 1
+	return i >= 0 && c.info[i].is(role) && c.tokens[r.first].Space && c.tokens[i].Kind == prose.Word && c.sameSentence(i, r)
+}
+
+func (c *chunk) sameSentence(i int, r *run) bool { return i >= c.sents[r.sent].First && i < c.sents[r.sent].Last }
+
+// roleAfter: "Mara Quill, an engineer", "Mara Quill was the chief engineer".
+func (c *chunk) roleAfter(r *run) bool {
+	s := &c.sents[r.sent]
+	i := r.last
+	if i >= s.Last {
+		return false
+	}
+	comma := c.tokens[i].Is(',')
+	if comma {
+		i++
+	} else if !c.info[i].is(be) {
+		return false
+	} else {
+		i++
+	}
+	for n := 0; i < s.Last && n < 5; n++ {
+		if c.info[i].is(role) && c.tokens[i].Kind == prose.Word {
+			// "Acme, president Bob said" has a name after it.
+			return !(i+1 < s.Last && c.capital(i+1))
+		}
+		if c.tokens[i].Kind != prose.Word || c.info[i].flags&(prep|conj|relative|modal|not|pronoun|finite) != 0 && !c.info[i].is(det) {
+			return false
+		}
+		if !c.lower(i) && !comma {
+			return false
+		}
+		i++
+	}
+	return false
+}
+
+// typeByNeighbours looks at the nouns beside a name.
+func (d *document) typeByNeighbours(c *chunk, r *run) {
+	s := &c.sents[r.sent]
+	before, after := r.first-1, r.last
+	if before >= s.First && c.tokens[before].Is('"') || before >= s.First && c.tokens[before].Is('“') {
+		before--
+		if after < s.Last && c.tokens[after].Kind == prose.Punct {
+			after++
+		}
+	}
+	if before >= s.First && c.lower(before) && c.info[before].near > 0 && !c.info[before].is(role) && !r.initial {
+		if r.conf <= loneName { // the company Acme, the library Skyloom
+			r.take(c.info[before].near, 0.85, "noun before")
+		}
+	}
+	if before >= s.First && c.lower(before) && c.info[before].is(thing) && c.info[before].near == 0 && before > s.First && c.info[before-1].is(det|adjective) {
+		d.takeThing(c, r, before, 0.75, "noun before")
+	}
+	if after < s.Last && c.lower(after) && before >= s.First && c.info[before].is(det) && c.nounEnds(s, after) && r.conf <= loneName {
+		e := c.info[after]
+		if e.near > 0 && !e.is(role) { // the LARCH dataset
+			r.take(e.near, 0.85, "noun after")
+		} else if e.is(thing) {
+			d.takeThing(c, r, after, 0.75, "noun after")
+		}
+	}
+	if after+1 < s.Last && c.tokens[after].Hash == hashOf && before >= s.First && c.info[before].is(prep) && r.last-r.first == 1 {
+		return
+	}
+	d.typeByPlaceOf(c, s, r)
+	d.typeByCopula(c, s, r)
+	if after < s.Last && r.conf < 0.7 {
+		t := &c.tokens[after]
+		versioned := t.Kind == prose.Number && dotted(c.word(after)) && t.Space
+		if t.Hash == hashVer && after+1 < s.Last && c.tokens[after+1].Kind == prose.Number {
+			versioned = true
+		}
+		if versioned && !c.info[r.first].is(given) {
+			r.take(tSoftware, 0.7, "version")
+		}
+	}
+}
+
+func dotted(s string) bool {
+	for i := 1; i+1 < len(s); i++ {
+		if s[i] == '.' {
+			return true
+		}
+	}
+	return false
+}
+
+// nounEnds tells whether the noun at i is not itself before another noun.
+func (c *chunk) nounEnds(s *prose.Sentence, i int) bool {
+	if i+1 >= s.Last || c.tokens[i+1].Kind == prose.Punct {
+		return true
+	}
+	return c.tokens[i+1].Kind == prose.Word && c.info[i+1].flags&(prep|conj|be|aux|modal|finite|relative|adverb|not|cue) != 0
+}
+
+// typeByPlaceOf: "the city of Halden", "the town of Orrin".
+func (d *document) typeByPlaceOf(c *chunk, s *prose.Sentence, r *run) {
+	if i := r.first - 2; i >= s.First && c.tokens[i+1].Hash == hashOf && c.info[i].is(placeWord) && c.lower(i) {
+		r.take(tLocation, 0.9, "place of")
+	}
+}
+
+// typeByCopula: "Acme is a small company", "LARCH is a spectrograph".
+func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
+	i := r.last
+	if i+2 >= s.Last || r.conf > loneName || i-1 < s.First {
+		return
+	}
+	if p := r.first - 1; p >= s.First && c.info[p].is(prep|conj) {
+		return
+	}
+	apposition := c.tokens[i].Is(',')
+	if !apposition && !c.info[i].is(be) {
+		return
+	}
+	if i++; !c.info[i].is(det) {
+		return
+	}
+	best, bestConf := -1, 0.0
+	for n := 0; n < 6 && i+1 < s.Last; n++ {
+		i++
+		if !c.lower(i) || c.info[i].flags&(prep|conj|relative|finite|pronoun) != 0 && c.info[i].near == 0 && !c.info[i].is(thing) {
+			break
+		}
+		if e := c.info[i]; e.near > 0 || e.is(thing) {
+			best, bestConf = i, 0.85
+		} else if e.is(role) {
+			best = -1
+		}
+	}
+	if best < 0 {
+		return
+	}
+	if apposition {
+		bestConf = 0.8
+	}
+	if e := c.info[best]; e.near > 0 {
+		r.take(e.near, bestConf, "is a")
+		return
+	}
+	d.takeThing(c, r, best, bestConf-0.05, "is a")
+}
+
+func (d *document) typeAsPlace(c *chunk, r *run) {
+	s := &c.sents[r.sent]
+	n := r.last - r.first
+	known := n == 1 && c.info[r.first].is(place) && !c.info[r.first].is(stop) || n > 1 && d.rs.places[r.key]
+	before := r.first - 1
+	for before >= s.First && c.info[before].is(det|adjective) && c.lower(before) {
+		before--
+	}
+	inPlace := before >= s.First && c.info[before].is(placePrep) && c.tokens[before].Kind == prose.Word
+	if known {
+		conf := 0.85
+		if c.info[r.first].is(given) && !inPlace {
+			conf = 0.55
+		}
+		r.take(tLocation, conf, "known place")
+		return
+	}
+	if r.conf >= loneName || n > 3 || r.heading || c.tokens[r.last-1].Shape&(prose.Digit|prose.Mixed) != 0 {
+		return
+	}
+	// Halden, Norway
+	if r.last+1 < s.Last && c.tokens[r.last].Is(',') && c.info[r.last+1].is(place) && !c.listed(s, r.last+1) && (inPlace || before < s.First) {
+		r.take(tLocation, 0.85, "before a country")
+		return
+	}
+	if !inPlace || c.tokens[before].Hash != hashIn || c.tokens[r.first].Shape&prose.Caps != 0 || before != r.first-1 {
+		return
+	}
+	if before > s.First && c.info[before-1].is(placeIn) {
+		r.take(tLocation, 0.75, "place after in")
+		return
+	}
+	if before == s.First && r.last < s.Last && c.tokens[r.last].Is(',') {
+		r.take(tLocation, 0.6, "place after in")
+		return
+	}
+	r.implied = tLocation
+}
+
+// listed tells whether the name at i is one of a list: "Paris, London and Rome".
+func (c *chunk) listed(s *prose.Sentence, i int) bool {
+	if i+1 < s.Last && c.info[i+1].is(conj) && i+2 < s.Last && c.capital(i+2) {
+		return true
+	}
+	return i+2 < s.Last && c.tokens[i+1].Is(',') && c.capital(i+2)
+}

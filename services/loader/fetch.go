@@ -1,0 +1,174 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/fault"
+	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/loader/internal/decode"
+	"github.com/factmill/factmill/services/loader/internal/files"
+	"github.com/factmill/factmill/services/loader/internal/parse"
+)
+
+// largeSource is the size from which sources are fetched one at a time, so that memory stays bounded whatever the concurrency.
+const largeSource = 4 << 20
+
+// fetcher takes found sources.
+type fetcher struct {
+	documents Documents
+	objects   Objects
+	tree      *files.Tree
+	metrics   *metrics
+	max       int64
+	large     chan struct{} // one slot
+}
+
+func newFetcher(cfg Config, documents Documents, objects Objects, tree *files.Tree, m *metrics) *fetcher {
+	return &fetcher{documents: documents, objects: objects, tree: tree, metrics: m, max: cfg.MaxDocument, large: make(chan struct{}, 1)}
+}
+
+// Handle implements bus.Handler: one source becomes its documents. What is wrong with the source is a document fault, which the
+// runner ends by the job's error policy; only what no policy could make right is ended here.
+func (f *fetcher) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, error) {
+	found, ok := in.Event.(*events.Found)
+	if !ok {
+		return nil, fault.Fatal("wrong_event", "the fetcher was given %s", in.Event.Where())
+	}
+	if found.Source.Delete != "" {
+		return f.remove(ctx, found)
+	}
+	out, err := f.fetch(ctx, in, found)
+	var bad *fault.Error
+	if errors.As(err, &bad) && bad.Class == fault.Document && events.JobFault(bad.Code) {
+		why := graph.Failure{Stage: name, Code: bad.Code, Message: bad.Error(), TraceID: in.Trace}
+		return []events.Event{bus.EndedFor(found, events.OutcomeFailed, why)}, nil
+	}
+	return out, err
+}
+
+func (f *fetcher) fetch(ctx context.Context, in bus.Delivery, found *events.Found) ([]events.Event, error) {
+	r, err := f.open(ctx, found.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	if r.size > largeSource {
+		select {
+		case f.large <- struct{}{}:
+			defer func() { <-f.large }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	text, err := f.text(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parse.New(r.format, text)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{fetcher: f, found: found, meta: r.meta, stem: r.stem, parsed: parsed, named: r.named}
+	switch {
+	case parsed.Single():
+		return s.single(ctx)
+	case found.Source.Only != "":
+		return s.only(ctx)
+	default:
+		return s.all(ctx, in)
+	}
+}
+
+// raw is a source before it is parsed: its text, its bytes, or where to read them.
+type raw struct {
+	meta   events.InputDocument // what is known of it besides its text; the key and the format are set
+	named  bool                 // the key was given, not made from the name
+	stem   string               // of the file's name
+	format string
+	text   string
+	data   []byte
+	file   io.ReadCloser
+	name   string
+	size   int64
+}
+
+func (r *raw) close() {
+	if r.file != nil {
+		_ = r.file.Close() // only read from
+	}
+}
+
+// open finds a source and what is known of it, and refuses what is too large or of no known format before it reads a byte.
+func (f *fetcher) open(ctx context.Context, s events.Source) (*raw, error) {
+	r := &raw{name: s.Name}
+	if s.Meta != nil {
+		r.meta = *s.Meta
+	}
+	if err := f.find(ctx, s, r); err != nil {
+		return nil, err
+	}
+	r.meta.Text = ""
+	if r.named = r.meta.Key != ""; !r.named {
+		r.meta.Key = s.Name
+	}
+	if r.size > f.max {
+		r.close()
+		return nil, files.TooLarge(s.Name, r.size, f.max)
+	}
+	var err error
+	if r.format, err = parse.Format(r.meta.Format, s.Name); err != nil {
+		r.close()
+		return nil, err
+	}
+	r.meta.Format = r.format
+	return r, nil
+}
+
+func (f *fetcher) find(ctx context.Context, s events.Source, r *raw) (err error) {
+	if s.Document != nil {
+		r.meta, r.text, r.size = *s.Document, s.Document.Text, int64(len(s.Document.Text))
+		if r.meta.Format == "" {
+			r.meta.Format = parse.Text
+		}
+		return nil
+	}
+	base := path.Base(s.Name)
+	r.stem = strings.TrimSuffix(base, path.Ext(base))
+	switch {
+	case s.Path != "":
+		r.file, r.size, err = f.tree.Open(s.Path)
+		return err
+	case s.Object != "":
+		r.file, r.size, err = openObject(ctx, f.objects, s.Object)
+		if err != nil {
+			return remote(ctx, "object_store", err)
+		}
+		return nil
+	default: // an uploaded file, be it empty
+		r.data, r.size = s.Data, int64(len(s.Data))
+		return nil
+	}
+}
+
+// text reads and decodes a source.
+func (f *fetcher) text(ctx context.Context, r *raw) (string, error) {
+	if r.text != "" {
+		return r.text, decode.Check(r.text)
+	}
+	if r.file != nil {
+		data, err := files.Read(ctx, r.file, r.name, r.size, f.max)
+		if err != nil {
+			return "", err
+		}
+		r.data = data
+	}
+	text, err := decode.Text(r.data, r.format == parse.HTML)
+	r.data = nil
+	return text, err
+}
