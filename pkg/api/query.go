@@ -137,6 +137,8 @@ type DocumentGet struct {
 	Text    bool   `json:"text,omitempty"`
 	Items   bool   `json:"items,omitempty"`
 	Offsets string `json:"offsets,omitempty"`
+	// Cursor goes on behind a reply that had a next.
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // VersionRow is one version of a document.
@@ -164,6 +166,9 @@ type DocumentReply struct {
 	Chunks         []graph.ChunkRow  `json:"chunks"`
 	Text           string            `json:"text,omitempty"`
 	Items          *DocumentItems    `json:"items,omitempty"`
+	// Next is set when the document does not fit in one reply: the chunks, text and items of the pages put one behind the other
+	// are the document's.
+	Next string `json:"next,omitempty"`
 }
 
 // DocumentItems is every extracted item of a document with its outcome.
@@ -209,7 +214,11 @@ type Export struct {
 type ExportReply struct {
 	Seq  uint64            `json:"seq"`
 	Rows []json.RawMessage `json:"rows"`
-	Next string            `json:"next,omitempty"`
+	// Part is a piece of one row that is too large for a page; it stands alone in its page. The row is the parts of the pages
+	// up to the one with last, put together. See ExportRows.
+	Part string `json:"part,omitempty"`
+	Last bool   `json:"last,omitempty"`
+	Next string `json:"next,omitempty"`
 	// Total rows of the whole export where known; for a progress bar.
 	Total int `json:"total,omitempty"`
 }

@@ -58,3 +58,11 @@ func BenchmarkPublishBatch(b *testing.B) {
 		require.NoError(b, r.Publish(context.Background(), out...))
 	}
 }
+
+// BenchmarkPublishPair is two events to one stream, the smallest atomic batch.
+func BenchmarkPublishPair(b *testing.B) {
+	r := newRig(b)
+	for i := range b.N {
+		require.NoError(b, r.Publish(context.Background(), loaded(fmt.Sprint("a", i), "text"), loaded(fmt.Sprint("b", i), "text")))
+	}
+}

@@ -44,7 +44,9 @@ type Handler interface {
 type HandlerFunc func(ctx context.Context, in Delivery) ([]events.Event, error)
 
 // Handle implements Handler.
-func (f HandlerFunc) Handle(ctx context.Context, in Delivery) ([]events.Event, error) { return f(ctx, in) }
+func (f HandlerFunc) Handle(ctx context.Context, in Delivery) ([]events.Event, error) {
+	return f(ctx, in)
+}
 
 // BatchHandler is a stage that works on many events at once. It returns one Result a delivery, in order.
 type BatchHandler interface {

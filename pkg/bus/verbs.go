@@ -127,7 +127,9 @@ func (c *Conn) Serve(ctx context.Context, info ServiceInfo, endpoints []Endpoint
 
 	svc, err := micro.AddService(c.NC, micro.Config{
 		Name: info.Name, Version: info.Version, Description: info.Description, QueueGroup: o.QueueGroup, StatsHandler: verbStats,
-		ErrorHandler: func(_ micro.Service, e *micro.NATSError) { o.Log.Error("request-reply", "subject", e.Subject, "error", e) },
+		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
+			o.Log.Error("request-reply", "subject", e.Subject, "error", e)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("register the service %s: %w", info.Name, err)

@@ -175,7 +175,9 @@ func TestRequestsUnderWayAreAnsweredWhenAServiceStops(t *testing.T) {
 	}}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- c.Serve(ctx, bus.ServiceInfo{Name: "reviewer"}, []bus.Endpoint{ep}, bus.ServeOptions{Workers: 1}) }()
+	go func() {
+		ended <- c.Serve(ctx, bus.ServiceInfo{Name: "reviewer"}, []bus.Endpoint{ep}, bus.ServeOptions{Workers: 1})
+	}()
 	testkit.Await(t, "the service", func() bool { return r.Request(t.Context(), bus.HealthSubject("reviewer"), nil, nil) == nil })
 	answer := make(chan int, 1)
 	var failed atomic.Value

@@ -7,12 +7,14 @@ package graph
 type Evidence struct {
 	Assertion  string   `json:"assertion,omitempty"`
 	Chunk      string   `json:"chunk"`
+	ClosedSeq  uint64   `json:"closed_seq,omitempty"` // the commit that closed its document version; query.evidence with history only
 	Confidence float64  `json:"confidence"`
 	Document   string   `json:"document,omitempty"` // document key; query replies only
 	End        int      `json:"end"`
 	Extractors []string `json:"extractors,omitempty"`
 	Quote      string   `json:"quote,omitempty"`
 	Start      int      `json:"start"`
+	Version    int      `json:"version,omitempty"` // of the document; query.evidence with history only
 }
 
 // DocumentRow of the export.

@@ -11,8 +11,8 @@ import (
 
 // Bounds of what is read as Markdown; a text beyond them is read as plain.
 const (
-	maxMarkdown = 16 << 20 // bytes; the tree takes several times as much memory
-	maxNesting  = 100      // quotes and list items inside each other on one line
+	maxMarkdown = 8 << 20 // bytes; the tree takes some 15 times as much memory
+	maxNesting  = 100     // quotes and list items inside each other on one line
 )
 
 // maxTitle is the most bytes of one element of a heading path.

@@ -241,45 +241,56 @@ func canonicalValue(v any) any {
 	return v
 }
 
-// describe writes a key for people: the space, the ids and texts it is made of, and its sequence.
+// describe writes a key for people: the space, the ids and texts it is made of, and its sequence where it has one.
 func describe(k []byte) string {
 	if len(k) < headLen {
 		return fmt.Sprintf("%x", k)
 	}
 	space := k[headLen-1]
 	r := readKey(k)
-	var s string
+	s := describeParts(space, &r)
+	whole := r.done()
+	seq := r.seq()
+	switch {
+	case s == "":
+		return fmt.Sprintf("%c/%x", space, k[headLen:])
+	case whole:
+		return fmt.Sprintf("%c/%s", space, s)
+	case !r.done():
+		return fmt.Sprintf("%c/%x", space, k[headLen:])
+	default:
+		return fmt.Sprintf("%c/%s@%d", space, s, seq)
+	}
+}
+
+// describeParts reads the parts of a fact row's key; "" for other spaces.
+func describeParts(space byte, r *keyReader) string {
 	switch space {
 	case spaceDoc, spaceEntity, spaceRelation, spaceChunk:
-		s = r.id().String()
+		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
-		s = fmt.Sprintf("%s/%d", r.id(), r.u32())
+		return fmt.Sprintf("%s/%d", r.id(), r.u32())
 	case spaceKey, spaceDecision:
-		s = strconv.Quote(r.str())
+		return strconv.Quote(r.str())
 	case spaceNo:
-		s = strconv.FormatUint(uint64(r.u32()), 10)
+		return strconv.FormatUint(uint64(r.u32()), 10)
 	case spaceName, spaceCandKey:
-		s = strconv.Quote(r.str()) + "/" + r.id().String()
+		return strconv.Quote(r.str()) + "/" + r.id().String()
 	case spaceMention, spaceEvidence:
-		s = r.id().String() + "/" + r.id().String()
+		return r.id().String() + "/" + r.id().String()
 	case spaceProp:
-		s = fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())
+		return fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())
 	case spacePropFold:
-		s = fmt.Sprintf("%s/%s/%q", r.id(), r.str(), r.str())
+		return fmt.Sprintf("%s/%s/%q", r.id(), r.str(), r.str())
 	case spaceOut, spaceIn:
-		s = fmt.Sprintf("%s/%s/%s", r.id(), r.str(), r.id())
+		return fmt.Sprintf("%s/%s/%s", r.id(), r.str(), r.id())
 	case spaceCand:
-		s = fmt.Sprintf("%s/%q", r.id(), r.str())
+		return fmt.Sprintf("%s/%q", r.id(), r.str())
 	case spacePosting:
-		s = fmt.Sprintf("%c/%q/%d", r.take(1)[0], r.str(), r.u32())
+		return fmt.Sprintf("%c/%q/%d", r.take(1)[0], r.str(), r.u32())
 	case spaceCounts:
-		s = "counts"
+		return "counts"
 	default:
-		return fmt.Sprintf("%c/%x", space, k[headLen:])
+		return ""
 	}
-	seq := r.seq()
-	if !r.done() {
-		return fmt.Sprintf("%c/%x", space, k[headLen:])
-	}
-	return fmt.Sprintf("%c/%s@%d", space, s, seq)
 }

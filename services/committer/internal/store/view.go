@@ -62,9 +62,8 @@ func seekRow(it *pebble.Iterator, prefix key, seq uint64) (v []byte, ok bool, er
 const maxNext = 4
 
 // scanRows calls fn for each row of a prefix as it is at a sequence, in key order, from the first row whose key (without its
-// sequence) is at least from. With tombs removed rows are given too, with an empty value. The slices are valid during the
-// call.
-func scanRows(it *pebble.Iterator, prefix, from key, seq uint64, tombs bool, fn func(k key, v []byte) error) error {
+// sequence) is at least from. With lenient rows whose checksum is wrong are passed over. The slices are valid during the call.
+func scanRows(it *pebble.Iterator, prefix, from key, seq uint64, lenient bool, fn func(k key, v []byte) error) error {
 	start := prefix
 	if bytes.Compare(from, prefix) > 0 {
 		start = from
@@ -92,13 +91,15 @@ func scanRows(it *pebble.Iterator, prefix, from key, seq uint64, tombs bool, fn 
 		}
 		v, err := it.ValueAndErr()
 		if err == nil {
-			v, err = unseal(base, v)
+			if v, err = unseal(base, v); lenient && err != nil {
+				v, err = nil, nil
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", describe(k), err)
 		}
 		last, steps = append(last[:0], base...), 0
-		if len(v) > 0 || tombs {
+		if len(v) > 0 {
 			if err := fn(last, v); err != nil {
 				return stopped(err)
 			}

@@ -110,6 +110,14 @@ func (rs *ruleset) label(t uint16) string {
 	return rs.undone[int(t)-len(rs.types)-1]
 }
 
+// before orders types in a way that is the same in every process.
+func (rs *ruleset) before(a, b uint16) bool {
+	if int(a) <= len(rs.types) || int(b) <= len(rs.types) {
+		return a < b
+	}
+	return rs.label(a) < rs.label(b)
+}
+
 // below tells whether type t is declared below type a.
 func (rs *ruleset) below(t, a uint16) bool { return rs.under[[2]uint16{t, a}] }
 

@@ -162,11 +162,11 @@ func (d *document) window(i int) {
 		d.findMatches(c)
 		d.acronyms(c)
 	}
-	d.learn(list)
+	d.learn(list, false)
 	for k := range list {
 		d.implyTypes(&list[k])
 	}
-	d.learn(list)
+	d.learn(list, true)
 	d.shortForms()
 	for k := range list {
 		d.settle(&list[k])
@@ -199,12 +199,13 @@ func (c *chunk) lower(i int) bool {
 	return t.Kind == prose.Word && t.Shape&(prose.Upper|prose.Mixed|prose.Uncased) == 0 && t.Hash != prose.Possessive
 }
 
-// learn collects what the runs say into the document's names: for each name the best evidence.
-func (d *document) learn(list []chunk) {
+// learn collects what the runs say into the document's names: for each name the best evidence. weak takes in types that are
+// only implied too.
+func (d *document) learn(list []chunk, weak bool) {
 	for k := range list {
 		c := &list[k]
 		for r := range c.runs {
-			if run := &c.runs[r]; run.typ > 0 && run.of == "" || run.implied > 0 {
+			if run := &c.runs[r]; run.typ > 0 || weak && run.implied > 0 {
 				d.note(c, run)
 			}
 		}
@@ -232,7 +233,7 @@ func (d *document) note(c *chunk, r *run) {
 		return
 	}
 	switch {
-	case r.conf > n.conf || r.conf == n.conf && r.typ < n.typ:
+	case r.conf > n.conf || r.conf == n.conf && d.rs.before(r.typ, n.typ):
 		n.typ, n.conf, n.rule = r.typ, r.conf, r.rule
 	}
 	n.person = n.typ == tPerson

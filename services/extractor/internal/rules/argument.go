@@ -1,0 +1,226 @@
+package rules
+
+import (
+	"github.com/factmill/factmill/services/extractor/internal/prose"
+)
+
+// right finds the object of a phrase: the first name after it, over articles and adjectives.
+func (d *document) right(c *chunk, m *match) argument {
+	s := &c.sents[m.sent]
+	a := argument{pronoun: -1}
+	skipped := 0
+	for i := m.last; i < s.Last && skipped < 6; i++ {
+		if r := c.runAt[i]; r > 0 {
+			run := &c.runs[r-1]
+			if run.first != i {
+				return a
+			}
+			if run.last < s.Last && c.tokens[run.last].Hash == prose.Possessive {
+				return a
+			}
+			a.penalty += 0.01 * float64(skipped)
+			if run.last < s.Last && c.compound(s, run.last) {
+				a.penalty += 0.25
+			}
+			c.groupRight(&a, int(r-1), s)
+			return a
+		}
+		t, e := &c.tokens[i], c.info[i]
+		if t.Kind == prose.Punct {
+			if t.Is('"') || t.Is('“') || t.Is('‘') || t.Is('«') {
+				continue
+			}
+			return a
+		}
+		if e.is(pronoun) && t.Kind == prose.Word && skipped == 0 {
+			if !(i+1 < s.Last && c.lower(i+1) && c.info[i+1].flags == 0) || !e.is(det) { // "her team" is nobody
+				a.pronoun = i
+			}
+			return a
+		}
+		if t.Kind != prose.Word || e.flags&(prep|conj|relative|modal|not) != 0 && !e.is(det) {
+			return a
+		}
+		if !c.lower(i) && !e.is(honorific|role) {
+			return a
+		}
+		skipped++
+	}
+	return a
+}
+
+// compound tells whether the noun at i makes the name before it a mere modifier: "acquired Acme shares".
+func (c *chunk) compound(s *prose.Sentence, i int) bool {
+	if !c.lower(i) {
+		return false
+	}
+	e := c.info[i]
+	if e.near > 0 || e.flags&(prep|conj|be|aux|modal|not|plan|adverb|relative|finite|ifWord|det|pronoun|say|cue) != 0 {
+		return false
+	}
+	w := c.word(i)
+	n := len(w)
+	if n > 3 && (w[n-2:] == "ly" || w[n-2:] == "ed") {
+		return false
+	}
+	return i+1 >= s.Last || !c.info[i+1].is(det)
+}
+
+// between tells how the names a and b, neighbours in order, are joined: 0 not, 1 by a comma, 2 by "and".
+func (c *chunk) between(a, b *run) int {
+	joint := 0
+	for i := a.last; i < b.first; i++ {
+		t, e := &c.tokens[i], c.info[i]
+		switch {
+		case t.Is(','):
+			joint = max(joint, 1)
+		case t.Is('&'), t.Hash == hashAnd && t.Kind == prose.Word:
+			joint = 2
+		case e.is(det) && t.Hash == hashThe, e.is(honorific) && i == b.first-1:
+		default:
+			return 0
+		}
+	}
+	return joint
+}
+
+// group adds the name r and, where r is the last of "A, B and C", the names before it.
+func (c *chunk) group(a *argument, r int, _ bool, s *prose.Sentence) {
+	first := r
+	sawAnd := false
+	for first > 0 && c.runs[first-1].sent == c.runs[r].sent {
+		j := c.between(&c.runs[first-1], &c.runs[first])
+		if j == 0 || !sawAnd && j != 2 || sawAnd && j != 1 {
+			break
+		}
+		sawAnd = true
+		first--
+	}
+	// The first of a list of subjects is no object of another verb.
+	if first < r {
+		i := c.runs[first].first - 1
+		for i >= s.First && c.info[i].flags&(det|honorific) != 0 && c.tokens[i].Kind == prose.Word {
+			i--
+		}
+		if i >= s.First && c.tokens[i].Kind == prose.Word && !c.info[i].is(conj|role) && c.info[i].flags&(adverb|relative|ifWord) == 0 {
+			first = r
+		}
+	}
+	for k := first; k <= r; k++ {
+		a.add(k)
+	}
+}
+
+// groupRight adds the name r and, where r is the first of "A, B and C", the names after it.
+func (c *chunk) groupRight(a *argument, r int, s *prose.Sentence) {
+	last := r
+	for last+1 < len(c.runs) && c.runs[last+1].sent == c.runs[r].sent {
+		j := c.between(&c.runs[last], &c.runs[last+1])
+		if j == 0 {
+			break
+		}
+		last++
+		if j == 2 {
+			break
+		}
+	}
+	joined := last > r && c.between(&c.runs[last-1], &c.runs[last]) == 2
+	if joined {
+		// "Acme and Bob works for": the last of the list is the subject of what follows.
+		end := c.runs[last].last
+		if end < s.Last && c.tokens[end].Kind == prose.Word && c.info[end].flags&(finite|be|aux|modal) != 0 && c.lower(end) {
+			last--
+			joined = last > r && c.between(&c.runs[last-1], &c.runs[last]) == 2
+		}
+	}
+	if !joined {
+		last = r
+	}
+	for k := r; k <= last; k++ {
+		a.add(k)
+	}
+}
+
+// implyTypes gives unknown names the types that the phrases beside them ask for.
+func (d *document) implyTypes(c *chunk) {
+	for i := range c.match {
+		m := &c.match[i]
+		ph := &d.rs.phrases[m.phrase]
+		l, r := d.left(c, m), d.right(c, m)
+		if d.contradicts(c, &l, ph.left) || d.contradicts(c, &r, ph.right) {
+			continue
+		}
+		plural := d.pluralVerb(c, m, ph)
+		d.imply(c, &l, ph.left, plural)
+		d.imply(c, &r, ph.right, false)
+	}
+}
+
+// pluralVerb tells whether the verb is one of a plural: "Farmers sell".
+func (d *document) pluralVerb(c *chunk, m *match, ph *phrase) bool {
+	if ph.elems[0].kind != activeVerb {
+		return false
+	}
+	f, ok := ph.elems[0].find(c.tokens[m.first].Hash)
+	return ok && f == baseForm
+}
+
+// contradicts tells whether a known name at one side is of a type that the phrase does not take there.
+func (d *document) contradicts(c *chunk, a *argument, s slot) bool {
+	for k := 0; k < a.n; k++ {
+		r := &c.runs[a.runs[k]]
+		t, conf := r.typ, r.conf
+		if n := d.names[r.key]; n != nil && n.conf > conf {
+			t, conf = n.typ, n.conf
+		}
+		if t > 0 && conf >= loneName && !s.admits(d.rs, t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *document) imply(c *chunk, a *argument, s slot, plural bool) {
+	if len(s.types) == 0 {
+		return
+	}
+	for k := 0; k < a.n; k++ {
+		r := &c.runs[a.runs[k]]
+		t := s.types[0]
+		if r.typ == t && r.conf < 0.8 && !s.weak {
+			r.conf = max(r.conf, 0.75)
+			continue
+		}
+		if r.typ > 0 && r.conf >= 0.5 || r.heading {
+			continue
+		}
+		if n := d.names[r.key]; n != nil && n.conf >= loneName {
+			continue
+		}
+		if s2, ok := d.short[r.key]; ok && s2.full.typ > 0 {
+			continue
+		}
+		if r.initial && (plural && endsInS(c.text[r.start:r.end]) || d.lowers.has(c.tokens[r.first].Hash) || s.weak) {
+			continue
+		}
+		if r.uncased && (t != tPerson && t != tOrganization || s.weak || r.end-r.start > 18) {
+			continue
+		}
+		if e := c.info[r.first]; r.last == r.first+1 && e.flags&(adjective|topic|notName) != 0 {
+			continue
+		}
+		if s.weak {
+			if r.implied == 0 || r.implied == t {
+				r.implied = t
+			}
+			continue
+		}
+		conf := 0.7
+		if r.uncased {
+			conf = 0.6
+		}
+		r.typ, r.conf, r.rule = t, conf, "argument"
+	}
+}
+
+func endsInS(s string) bool { return len(s) > 2 && s[len(s)-1] == 's' && s[len(s)-2] != 's' }

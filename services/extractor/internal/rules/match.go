@@ -1,0 +1,412 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/factmill/factmill/services/extractor/internal/prose"
+)
+
+// match is a phrase in a sentence.
+type match struct {
+	phrase      int32
+	sent        int32
+	first, last int // tokens
+}
+
+// findMatches finds the phrases of the chunk.
+func (d *document) findMatches(c *chunk) {
+	c.match = c.match[:0]
+	for k := range c.sents {
+		s := &c.sents[k]
+		if s.Heading {
+			continue
+		}
+		for i := s.First; i < s.Last; i++ {
+			e := c.info[i]
+			if e.phrases == 0 && e.flags&(role|placeWord|firm) == 0 || c.runAt[i] > 0 {
+				continue
+			}
+			if e.phrases > 0 {
+				for _, p := range d.rs.starts[e.phrases-1] {
+					d.tryPhrase(c, s, int32(k), i, p)
+				}
+			}
+			if e.flags&(role|placeWord|firm) != 0 {
+				for _, p := range d.rs.roleStart {
+					if e.is(d.rs.phrases[p].elems[0].class) {
+						d.tryPhrase(c, s, int32(k), i, p)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (d *document) tryPhrase(c *chunk, s *prose.Sentence, sent int32, i int, p int32) {
+	ph := &d.rs.phrases[p]
+	last := d.matchElems(c, s, i, i, ph.elems)
+	if last > 0 {
+		c.match = append(c.match, match{phrase: p, sent: sent, first: i, last: last})
+	}
+}
+
+// matchElems matches the elements from token i and returns where they end, or 0.
+func (d *document) matchElems(c *chunk, s *prose.Sentence, start, i int, elems []elem) int {
+	for k := range elems {
+		e := &elems[k]
+		if e.kind == gapWords {
+			for n := 1; n <= 3 && i+n < s.Last; n++ {
+				if !c.lower(i+n-1) || c.runAt[i+n-1] > 0 || c.info[i+n-1].flags&(conj|relative) != 0 {
+					return 0
+				}
+				if last := d.matchElems(c, s, start, i+n, elems[k+1:]); last > 0 {
+					return last
+				}
+			}
+			return 0
+		}
+		if k > 0 {
+			for i < s.Last && e.kind != classWord && c.info[i].is(adverb) && c.runAt[i] == 0 {
+				if _, ok := e.find(c.tokens[i].Hash); ok {
+					break
+				}
+				i++ // works mainly for
+			}
+			if e.kind == classWord { // as chief engineer, as the head
+				for n := 0; n < 3 && i < s.Last && c.lower(i) && !c.info[i].is(e.class) && c.info[i].flags&(prep|conj|finite|relative) == 0; n++ {
+					i++
+				}
+			}
+		}
+		if i >= s.Last || c.runAt[i] > 0 || c.tokens[i].Kind != prose.Word {
+			return 0
+		}
+		if e.kind == classWord {
+			if !c.info[i].is(e.class) {
+				return 0
+			}
+			i++
+			continue
+		}
+		f, ok := e.find(c.tokens[i].Hash)
+		if !ok || e.kind == activeVerb && !c.active(s, i, f) {
+			return 0
+		}
+		i++
+	}
+	return i
+}
+
+// active tells whether the verb at i is active: "hired" in "Acme hired Ann", not in "was hired" and not in "hired by".
+func (c *chunk) active(s *prose.Sentence, i int, f form) bool {
+	if f == ingForm { // "the selling of", "is selling"
+		return !(i+1 < s.Last && c.tokens[i+1].Hash == hashOf)
+	}
+	if f == baseForm || f == thirdForm {
+		// A noun: "the work at Acme", "its supply".
+		return !(i > s.First && c.info[i-1].is(det) && c.tokens[i-1].Kind == prose.Word && !c.info[i-1].is(relative))
+	}
+	if i+1 < s.Last && c.tokens[i+1].Hash == hashBy {
+		return false
+	}
+	for k := i - 1; k >= s.First && k >= i-4; k-- {
+		if c.info[k].is(be) && c.tokens[k].Kind == prose.Word {
+			return false
+		}
+		if c.info[k].flags&(adverb|not) == 0 {
+			break
+		}
+	}
+	return true
+}
+
+// argument is what stands at one side of a phrase.
+type argument struct {
+	runs    [8]int32
+	n       int
+	pronoun int // token of a pronoun that stands there instead, or -1
+	penalty float64
+	// what the words between say of the statement
+	negated, planned bool
+}
+
+func (a *argument) add(r int) {
+	if a.n < len(a.runs) {
+		a.runs[a.n] = int32(r)
+		a.n++
+	}
+}
+
+// left finds the subject of a phrase: the names before it, over auxiliaries, adverbs, relative pronouns and insertions.
+func (d *document) left(c *chunk, m *match) argument {
+	ph := &d.rs.phrases[m.phrase]
+	s := &c.sents[m.sent]
+	a := argument{pronoun: -1}
+	w := walk{c: c, s: s, a: &a, i: m.first - 1}
+	linked := false // a form of "be", a comma or "as" stands before
+	if ph.nominal {
+		linked = w.nounPhrase()
+	}
+	if ph.elems[0].kind == activeVerb {
+		w.infinitive()
+	}
+	for steps := 0; w.i >= s.First && steps < 40; steps++ {
+		if r := c.runAt[w.i]; r > 0 {
+			if w.candidate(int(r-1), ph, linked) {
+				return a
+			}
+			if w.stop {
+				return a
+			}
+			continue
+		}
+		t, e := &c.tokens[w.i], c.info[w.i]
+		switch {
+		case t.Kind == prose.Number:
+			w.gap++
+			w.i--
+		case t.Is(','):
+			w.commas++
+			w.lastComma = w.i
+			linked = true
+			w.gap++
+			w.i--
+		case t.Is(')'):
+			w.skipParen()
+		case t.Kind == prose.Punct:
+			if !t.Is('"') && !t.Is('”') && !t.Is('“') && !t.Is('–') && !t.Is('—') {
+				return a
+			}
+			w.i--
+			linked = true
+		case e.is(not):
+			a.negated = true
+			w.i--
+		case e.is(be):
+			linked = true
+			w.i--
+		case e.is(aux):
+			w.i--
+		case e.is(modal):
+			a.planned = true
+			w.i--
+		case e.is(relative):
+			linked, w.relative = true, true
+			w.gap++
+			w.i--
+		case e.is(pronoun) && w.commas == 0:
+			a.pronoun = w.i
+			return a
+		case e.is(conj):
+			w.conjunction(m)
+			return a
+		case e.is(adverb) || strings.HasSuffix(c.word(w.i), "ly") && c.lower(w.i):
+			w.gap++
+			w.i--
+		case c.info[w.i].is(prep) && w.i+1 < len(c.tokens) && c.tokens[w.i+1].Kind == prose.Number, e.month > 0:
+			w.i--
+		default:
+			if w.definite(ph) {
+				a.pronoun = w.i
+				return a
+			}
+			if !w.insertion() && !w.copula() {
+				return a
+			}
+			linked = true
+		}
+	}
+	return a
+}
+
+// walk goes left from a phrase.
+type walk struct {
+	c         *chunk
+	s         *prose.Sentence
+	a         *argument
+	i         int
+	gap       int
+	commas    int
+	lastComma int
+	relative  bool
+	stop      bool
+}
+
+// nounPhrase goes over what stands before the noun of a nominal phrase: "the chief" in "is the chief engineer at". It tells
+// whether the noun is linked to something before it.
+func (w *walk) nounPhrase() bool {
+	c := w.c
+	for n := 0; w.i >= w.s.First && n < 5; n++ {
+		e := c.info[w.i]
+		if c.runAt[w.i] > 0 || !c.lower(w.i) || e.flags&(be|prep|conj|relative|modal|not|finite) != 0 && !e.is(det) {
+			break
+		}
+		w.i--
+	}
+	if w.i < w.s.First {
+		return false
+	}
+	if c.tokens[w.i].Hash == hashAs {
+		w.i--
+	}
+	return c.info[w.i].is(be) || c.tokens[w.i].Is(',')
+}
+
+// infinitive goes over "plans to", "agreed to", "is said to have".
+func (w *walk) infinitive() {
+	c := w.c
+	i := w.i
+	for i >= w.s.First && c.info[i].is(aux) && i > w.s.First {
+		i--
+	}
+	if i < w.s.First || c.tokens[i].Hash != hashTo {
+		return
+	}
+	for k := i - 1; k >= w.s.First && k >= i-3; k-- {
+		if c.info[k].is(plan) || c.info[k].is(say|opinion|not) {
+			w.a.planned = !c.info[k].is(not)
+			w.a.negated = c.info[k].is(not)
+			w.i = k - 1
+			return
+		}
+	}
+}
+
+// candidate looks at a name left of the phrase. It returns true when that is the subject; else the walk goes on before it.
+func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
+	c := w.c
+	run := &c.runs[r]
+	if run.last < len(c.tokens) && c.tokens[run.last].Hash == prose.Possessive && run.last < w.s.Last {
+		w.stop = true
+		return false
+	}
+	if p := w.prepBefore(run); p >= 0 {
+		w.i = p - 1
+		w.a.penalty += 0.03
+		// Over the noun that the preposition belongs to, as far as an insertion holds it.
+		if w.i >= w.s.First && c.runAt[w.i] == 0 && c.lower(w.i) && !w.insertion() && !w.copula() {
+			w.stop = true
+		}
+		return false
+	}
+	if ph.nominal && !linked || ph.bound && !linked {
+		w.stop = true
+		return false
+	}
+	// A comma that closes an insertion: "Acme, which employs Bob, acquired"
+	if w.commas == 1 && !w.relative && !ph.nominal && ph.elems[0].kind == activeVerb && w.lastComma == run.last {
+		if k := w.commaBefore(run.first); k > w.s.First && c.runAt[k-1] > 0 {
+			w.i = k - 1
+			w.commas = 2
+			return false
+		}
+		w.stop = true
+		return false
+	}
+	w.a.penalty += 0.01 * float64(w.gap)
+	c.group(w.a, r, true, w.s)
+	return true
+}
+
+// prepBefore returns the preposition that governs a name, or -1.
+func (w *walk) prepBefore(r *run) int {
+	c := w.c
+	i := r.first - 1
+	for n := 0; n < 3 && i >= w.s.First && c.lower(i) && c.runAt[i] == 0; n++ {
+		e := c.info[i]
+		if e.is(prep) {
+			return i
+		}
+		if e.flags&(be|aux|conj|relative|finite|modal|not|pronoun) != 0 && !e.is(det) {
+			return -1
+		}
+		i--
+	}
+	return -1
+}
+
+func (w *walk) commaBefore(i int) int {
+	for k := i - 1; k >= w.s.First && k > i-14; k-- {
+		if w.c.tokens[k].Is(',') {
+			return k
+		}
+	}
+	return -1
+}
+
+// insertion jumps over ", a small maker of tea," when the walk has passed its second comma.
+func (w *walk) insertion() bool {
+	if w.commas == 0 {
+		return false
+	}
+	k := w.commaBefore(w.i + 1)
+	if k <= w.s.First || w.c.runAt[k-1] == 0 {
+		return false
+	}
+	for i := k + 1; i <= w.i; i++ {
+		if w.c.info[i].is(finite) && w.c.lower(i) && !w.c.info[k+1].is(relative|det) {
+			return false
+		}
+	}
+	w.i = k - 1
+	w.commas = 2
+	return true
+}
+
+// copula jumps over "is a small company" before a participle or noun: "Acme is a company based in".
+func (w *walk) copula() bool {
+	c := w.c
+	for i, n := w.i, 0; i >= w.s.First && n < 6; i, n = i-1, n+1 {
+		if c.runAt[i] > 0 || !c.lower(i) {
+			return false
+		}
+		if c.info[i].is(be) {
+			w.i = i - 1
+			return true
+		}
+		if c.info[i].flags&(prep|conj|finite|modal) != 0 {
+			return false
+		}
+	}
+	return false
+}
+
+func (w *walk) skipParen() {
+	for k := w.i - 1; k >= w.s.First && k > w.i-20; k-- {
+		if w.c.tokens[k].Is('(') {
+			w.i = k - 1
+			return
+		}
+	}
+	w.i = w.s.First - 1
+}
+
+// definite tells whether "the company" ends at the walk: a noun that stands for a name before.
+func (w *walk) definite(ph *phrase) bool {
+	c := w.c
+	return !ph.nominal && w.commas == 0 && w.i > w.s.First && c.lower(w.i) && c.info[w.i].near > 0 && !c.info[w.i].is(role) &&
+		c.tokens[w.i-1].Hash == hashThe && (w.i-1 == w.s.First || c.info[w.i-2].is(conj))
+}
+
+// conjunction: the subject of "and lives in" is that of the verb before.
+func (w *walk) conjunction(m *match) {
+	c := w.c
+	for i := w.s.First; i < m.first; i++ {
+		r := c.runAt[i]
+		if r == 0 {
+			if c.info[i].is(pronoun) && c.tokens[i].Kind == prose.Word && i <= w.s.First+1 {
+				w.a.pronoun = i
+				w.a.penalty += 0.03
+				return
+			}
+			continue
+		}
+		run := &c.runs[r-1]
+		if w.prepBefore(run) < 0 && !(run.last < w.s.Last && c.tokens[run.last].Hash == prose.Possessive) {
+			w.a.penalty += 0.05
+			c.groupRight(w.a, int(r-1), w.s)
+			return
+		}
+		i = run.last - 1
+	}
+}
