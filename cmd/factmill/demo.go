@@ -47,6 +47,9 @@ running, for other terminals.`,
 			}
 			o := c.target(cmd)
 			if stay {
+				if err := checkListen(listen); err != nil {
+					return usage(err)
+				}
 				o.Listen = listen
 			}
 			s, err := target.Start(ctx, o, dir)

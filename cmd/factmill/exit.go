@@ -11,6 +11,7 @@ import (
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/bus/embedded"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/schema"
 )
@@ -73,7 +74,7 @@ func exitCode(err error) int {
 		return c.code
 	case errors.As(err, &inUse):
 		return exitUnreachable
-	case errors.As(err, &badFile), errors.As(err, &door):
+	case errors.As(err, &badFile), errors.As(err, &door), errors.Is(err, target.ErrAddress), errors.Is(err, embedded.ErrPortTaken):
 		return exitUsage
 	case errors.As(err, &refused):
 		return apiCode(refused)

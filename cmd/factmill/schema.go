@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,18 +81,28 @@ func (c *cli) schemaShowCmd() *cobra.Command {
 		Long:    "Show the schema that is active in the graph, as the file that was put, or an earlier revision of it.",
 		Example: "  factmill schema show > schema.yaml\n  factmill schema show --revision 1 --json",
 		RunE: ask(c, "schema.get", func(*cobra.Command, []string) (any, error) { return req, nil },
-			func(w io.Writer, r api.SchemaReply) error {
-				text := r.Source
-				if text == "" {
-					text = string(r.Schema)
-				}
-				_, err := fmt.Fprintf(w, "# %s %s, revision %d, fingerprint %s\n%s\n", render.Line(r.Name), render.Line(r.Version),
-					r.Revision, render.Line(r.Fingerprint), render.Block(strings.TrimRight(text, "\n")))
-				return err
-			}),
+			showSchema),
 	}
 	cmd.Flags().Uint64Var(&req.Revision, "revision", 0, "this revision (default: the active one)")
 	return cmd
+}
+
+// showSchema prints the file that was put where it says everything, else the effective schema. Both can be put again.
+func showSchema(w io.Writer, r api.SchemaReply) error {
+	text := r.Source
+	if s, err := schema.Parse([]byte(r.Source), r.Name, nil); err != nil || s.Fingerprint() != r.Fingerprint {
+		var b bytes.Buffer
+		if err := json.Indent(&b, r.Schema, "", "  "); err != nil {
+			return fmt.Errorf("the stored schema: %w", err)
+		}
+		text = b.String()
+	}
+	head := fmt.Sprintf("# %s %s, revision %d, fingerprint %s\n", render.Line(r.Name), render.Line(r.Version), r.Revision, render.Line(r.Fingerprint))
+	if strings.HasPrefix(text, "{") { // JSON has no comments
+		head = ""
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n", head, render.Block(strings.TrimRight(text, "\n")))
+	return err
 }
 
 // checked is what schema validate says of a file.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,7 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 			return err
 		}
 		defer func() { err = errors.Join(err, lock.Release()) }()
-		if err := lock.Tell(target.Up{Command: "serve", URL: c.cfg.Get("nats.url"), Started: c.now().UTC().Format(timeFormat)}); err != nil {
+		if err := lock.Tell(target.Up{Command: "serve", URL: shareable(c.cfg.Get("nats.url")), Started: c.now().UTC().Format(timeFormat)}); err != nil {
 			return err
 		}
 	}
@@ -127,6 +128,16 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 		log.Info("health", "address", health.Addr())
 	}
 	return app.RunAll(ctx, log, all...)
+}
+
+// shareable is a server's address that may be shown and used by others: none when it holds a password.
+func shareable(address string) string {
+	for _, a := range strings.Split(address, ",") {
+		if u, err := url.Parse(strings.TrimSpace(a)); err != nil || u.User != nil {
+			return ""
+		}
+	}
+	return address
 }
 
 const timeFormat = "2006-01-02T15:04:05Z07:00"

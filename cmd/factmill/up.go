@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
-	"github.com/factmill/factmill/pkg/bus/embedded"
 )
 
 const defaultListen = "127.0.0.1:4222"
@@ -60,10 +61,10 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 	if http == "" {
 		o.HTTP = c.cfg.Get("http.listen")
 	}
-	s, err := target.Start(ctx, o, dir)
-	if errors.Is(err, embedded.ErrPortTaken) {
+	if err := checkListen(listen); err != nil {
 		return nil, usage(err)
 	}
+	s, err := target.Start(ctx, o, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +72,18 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// checkListen refuses what is no address.
+func checkListen(listen string) error {
+	_, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("--listen is %q: it must be an address such as %s", listen, defaultListen)
+	}
+	return nil
 }
 
 // stay says what listens where, and waits for the interrupt.

@@ -181,6 +181,7 @@ func (r *runner) callBatch(tasks []*task) ([]Result, bool) {
 		}
 		down := r.allDown(res)
 		if down == nil {
+			r.cfg.Status.hinder(r.name, "down", "")
 			return res, true
 		}
 		if !r.pause(fault.Of(down), down, pause) {

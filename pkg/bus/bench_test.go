@@ -59,7 +59,7 @@ func BenchmarkPublishBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishPair is two events to one stream, the smallest atomic batch.
+// BenchmarkPublishPair is two events to one stream.
 func BenchmarkPublishPair(b *testing.B) {
 	r := newRig(b)
 	for i := range b.N {

@@ -26,13 +26,13 @@ type Delivery struct {
 	Attempt uint64
 	// Trace is the trace id (32 hex digits) of the incoming traceparent, or a new one.
 	Trace string
-	// Emit publishes acknowledged now, in atomic batches per stream; it waits while a stream is full. For stages with many
-	// outputs. Its error is classified: return it.
+	// Emit publishes acknowledged now, as Publish does; it waits while a stream is full. For stages with many outputs. Its error
+	// is classified: return it.
 	Emit func(ctx context.Context, out ...events.Event) error
 }
 
-// Handler is a stage: decoded event in, outputs or a classified error (pkg/fault) out. The outputs are published, one
-// atomic batch a stream, before the message is acknowledged.
+// Handler is a stage: decoded event in, outputs or a classified error (pkg/fault) out. The outputs are published and
+// acknowledged, as by Publish, before the message is.
 //
 // The context ends when the service stops: return its error to hand the message back, or finish; what was finished is still
 // published.

@@ -230,7 +230,10 @@ func TestPublishBatchesAndDuplicates(t *testing.T) {
 	}
 	r.publish(out[:3]...)
 	require.Equal(t, 3, r.count(bus.StreamLoaded))
-	require.NotEmpty(t, r.at(bus.StreamLoaded, 3).Header.Get("Nats-Batch-Commit"), "three to one stream are one batch")
+	require.Empty(t, r.at(bus.StreamLoaded, 3).Header.Get("Nats-Batch-Id"), "a batch costs a file-backed stream milliseconds")
+	r.publish(out[3:67]...)
+	require.Equal(t, 67, r.count(bus.StreamLoaded))
+	require.Equal(t, "64", r.at(bus.StreamLoaded, 67).Header.Get("Nats-Batch-Sequence"))
 	// Some are there already: the rest joins them, and in the order of the list.
 	out = append(out, chunked(loaded("c1", "x")), staged(loaded("c1", "x")))
 	r.publish(out...)

@@ -128,6 +128,7 @@ func (r *runner) release(t *task) {
 
 func (r *runner) decode(t *task, body []byte) (events.Event, error) {
 	m := t.item.msg
+	t.in.Body = body
 	at, err := events.ParseSubject(m.Subject)
 	if err != nil {
 		return nil, fault.Fatal("undecodable", "%w", err)
@@ -150,6 +151,7 @@ func (r *runner) call(t *task) ([]events.Event, error) {
 		r.metrics.took(time.Since(start))
 		f := fault.Of(err)
 		if err == nil || !f.Pause || f.Class != fault.Transient {
+			r.cfg.Status.hinder(r.name, "down", "") // whatever else is wrong, the dependency answered
 			return out, err
 		}
 		if !r.pause(f, err, pause) {
@@ -209,10 +211,8 @@ func (r *runner) pause(f *fault.Error, err error, d time.Duration) bool {
 
 // served says that the handler worked: whatever hindered it is over.
 func (r *runner) served() {
-	r.cfg.Status.hinder(r.name, "down", "")
 	r.cfg.Status.hinder(r.name, "unserved", "")
 	r.cfg.Status.hinder(r.name, "newer", "")
-	r.resume()
 }
 
 // resume pulls again unless a worker still waits for a dependency.

@@ -310,4 +310,3 @@ func TestADependencyThatIsDownPausesPulling(t *testing.T) {
 	require.Equal(t, int64(10), done.Load())
 	testkit.Await(t, "ready", func() bool { return cfg.Status.Ready() == nil })
 }
-

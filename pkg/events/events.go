@@ -256,6 +256,8 @@ const (
 	OutcomeSkipped     = "skipped"
 	OutcomeQuarantined = "quarantined"
 	OutcomeFailed      = "failed"
+	// OutcomeSuperseded: a later job that says supersede took the document.
+	OutcomeSuperseded = "superseded"
 )
 
 // Ended: a document or a whole source needs nothing more. A source that ends skipped, quarantined or failed has no documents.

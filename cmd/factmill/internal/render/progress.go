@@ -31,7 +31,7 @@ func Terminal(w io.Writer) bool {
 
 // NewProgress counts items; with bytes it counts bytes. now is the clock.
 func NewProgress(out io.Writer, bytes bool, now func() time.Time) *Progress {
-	p := &Progress{out: out, now: now, bytes: bytes}
+	p := &Progress{out: out, now: now, last: now(), bytes: bytes} // what is done within a second says nothing
 	if !Terminal(out) {
 		return p
 	}
@@ -54,7 +54,7 @@ func (p *Progress) Set(done, total int64, what string) {
 	if line == p.shown {
 		return
 	}
-	if now := p.now(); p.last.IsZero() || now.Sub(p.last) >= time.Second {
+	if now := p.now(); now.Sub(p.last) >= time.Second {
 		p.last, p.shown = now, line
 		_, _ = fmt.Fprintln(p.out, line)
 	}

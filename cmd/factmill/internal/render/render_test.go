@@ -69,6 +69,8 @@ func TestProgressLines(t *testing.T) {
 	now := time.Unix(100, 0)
 	var b strings.Builder
 	p := NewProgress(&b, false, func() time.Time { return now })
+	p.Set(0, 0, "loader") // within the first second
+	now = now.Add(time.Second)
 	p.Set(1, 0, "loader")
 	p.Set(2, 200, "extractor") // within the same second
 	now = now.Add(time.Second)
@@ -80,6 +82,7 @@ func TestProgressLines(t *testing.T) {
 
 	b.Reset()
 	p = NewProgress(&b, true, func() time.Time { return now })
+	now = now.Add(time.Second)
 	p.Set(2048, 4096, "reading 2 files")
 	require.Equal(t, "reading 2 files: 2.0 KiB of 4.0 KiB\n", b.String())
 }

@@ -93,7 +93,7 @@ func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus
 	all := services
 	health, err := app.ListenHealth(o.HTTP, reg, func() []app.Service { return services })
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
 	if health != nil {
 		s.Health = health.Addr()

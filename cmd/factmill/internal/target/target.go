@@ -18,6 +18,9 @@ import (
 // ErrNoAnswer says that the process that holds the data directory does not answer.
 var ErrNoAnswer = errors.New("it does not answer")
 
+// ErrAddress says that an address to listen on cannot be used.
+var ErrAddress = errors.New("the address cannot be used")
+
 // ErrBothTargets says that a command was given two places to work.
 var ErrBothTargets = errors.New("--nats and --data name two places to work: give one")
 
@@ -143,7 +146,7 @@ func join(ctx context.Context, o Options, held *InUse) (*Session, error) {
 func Dial(ctx context.Context, o Options, url string) (*Session, error) {
 	b := o.Config.BusOptions("factmill-" + o.Command)
 	if url != "" {
-		b = bus.Options{URL: url, Name: b.Name}
+		b.URL = url
 	}
 	b.Log, b.Now = o.Log, o.Now
 	conn, err := bus.Connect(ctx, b)
@@ -156,8 +159,7 @@ func Dial(ctx context.Context, o Options, url string) (*Session, error) {
 	}, nil
 }
 
-// Ask sends a request to a verb such as "query.stats" and returns the reply as it came. It waits while the services that should
-// answer are still starting, at most the time-out.
+// Ask sends a request to a verb such as "query.stats" and returns the reply as it came. A refusal is an *api.Error.
 func (s *Session) Ask(ctx context.Context, verb string, req any) (json.RawMessage, error) {
 	if s.timeout > 0 {
 		var cancel context.CancelFunc

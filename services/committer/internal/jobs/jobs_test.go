@@ -83,7 +83,9 @@ func (s *streams) EventKept(context.Context, string, uint64) (bool, error) {
 	return !s.lost, nil
 }
 
-func (s *streams) Pending(_ context.Context, _, job string) (bool, error) { return job == "waiting", nil }
+func (s *streams) Pending(_ context.Context, _, job string) (bool, error) {
+	return job == "waiting", nil
+}
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir(), out: &streams{}, now: &clock{t: time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)}}
@@ -309,7 +311,9 @@ func TestJobIDs(t *testing.T) {
 
 func TestRefusedEventSaysWhy(t *testing.T) {
 	w := newWorld(t)
-	w.accept("job", 7, func(o *api.JobOpen) { o.Refused = &graph.Failure{Code: "unknown_field", Message: `unknown field "keey"`} })
+	w.accept("job", 7, func(o *api.JobOpen) {
+		o.Refused = &graph.Failure{Code: "unknown_field", Message: `unknown field "keey"`}
+	})
 	s := w.wait("job", api.JobRolledBack)
 	require.Equal(t, `unknown_field: unknown field "keey"`, s.Reason)
 	require.Eventually(t, func() bool {
@@ -450,6 +454,35 @@ func TestAtomicDocumentCommitsAlone(t *testing.T) {
 	require.Equal(t, api.DocumentCounts{Total: 2, Added: 2}, s.Documents)
 	require.Equal(t, 2, s.Stages.Merge.EntitiesCreated)
 	require.Equal(t, map[string]int{"Ada": 1, "Bob": 1}, w.entities())
+}
+
+func TestSupersede(t *testing.T) {
+	for _, first := range []string{"old", "new"} {
+		w := newWorld(t)
+		old := w.accept("old", 1)
+		late := w.accept("new", 2, func(o *api.JobOpen) { o.Supersede = true })
+		send := map[string]func(){
+			"old": func() {
+				w.send(document(old, "k", "k", "Ada")...)
+				w.send(document(old, "other", "other", "Cy")...)
+			},
+			"new": func() { w.send(document(late, "k", "k", "Bob")[0]) },
+		}
+		send[first]()
+		for n, f := range send {
+			if n != first {
+				f()
+			}
+		}
+		w.restart()
+		w.send(sealed(old, "k", "other"))
+		s := w.wait("old", api.JobCommitted)
+		require.Equal(t, api.DocumentCounts{Total: 2, Added: 1, Superseded: 1}, s.Documents, first)
+		require.Equal(t, map[string]int{"Cy": 1}, w.entities())
+		w.send(document(late, "k", "k", "Bob")[1], sealed(late, "k"))
+		w.wait("new", api.JobCommitted)
+		require.Equal(t, map[string]int{"Cy": 1, "Bob": 1}, w.entities())
+	}
 }
 
 func TestListPages(t *testing.T) {

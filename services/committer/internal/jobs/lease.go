@@ -102,7 +102,7 @@ func (m *Machine) restart(ctx context.Context, k key, now time.Time) error {
 	for _, d := range l.docs {
 		m.cached -= d.size
 	}
-	m.live[k] = newLive(rec, now)
+	m.track(k, newLive(rec, now))
 	m.mu.Unlock()
 	m.outbox(k.graph)
 	return nil

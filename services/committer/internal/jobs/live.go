@@ -288,6 +288,8 @@ func (l *live) countEnd(e *events.Ended, n int) {
 		docs.Quarantined += n
 	case events.OutcomeFailed:
 		docs.Failed += n
+	case events.OutcomeSuperseded:
+		docs.Superseded += n
 	}
 	if e.Failure == nil {
 		return

@@ -69,12 +69,15 @@ type Machine struct {
 	stageMu sync.Mutex
 	mu      sync.Mutex
 	live    map[key]*live
-	cached  int
-	waiters map[key][]chan struct{}
-	queue   chan struct{} // a token: the commit worker should look
-	commits []key
-	cleaned chan struct{} // a token: there is something to clean up
-	outbox  func(graph string)
+	// superseding are the live jobs that say supersede.
+	superseding map[key]bool
+	cached      int
+	waiters     map[key][]chan struct{}
+	queue       chan struct{} // a token: the commit worker should look
+	commits     []key
+	late        []key         // jobs that gave up a document in this batch
+	cleaned     chan struct{} // a token: there is something to clean up
+	outbox      func(graph string)
 }
 
 // New makes a machine over an open store and reads back the jobs that had not ended. notify is called when a graph has
@@ -87,7 +90,7 @@ func New(st *store.Store, graphs Graphs, outside Outside, cfg Config, notify fun
 		cfg.CacheBytes = 64 << 20
 	}
 	m := &Machine{
-		st: st, graphs: graphs, outside: outside, cfg: cfg, live: map[key]*live{}, waiters: map[key][]chan struct{}{},
+		st: st, graphs: graphs, outside: outside, cfg: cfg, live: map[key]*live{}, superseding: map[key]bool{}, waiters: map[key][]chan struct{}{},
 		queue: make(chan struct{}, 1), cleaned: make(chan struct{}, 1), outbox: notify,
 	}
 	return m, m.recover()
@@ -123,7 +126,7 @@ func (m *Machine) recoverJob(g, id string) error {
 	l := newLive(*rec, m.cfg.Now())
 	k := key{g, id}
 	if rec.State == api.JobRollingBack {
-		m.live[k] = l
+		m.track(k, l)
 		return nil // finished by the worker
 	}
 	err = m.st.Scan(g, spaceStaged, stagedPrefix(id), nil, 0, func(sk, v []byte) error {
@@ -138,7 +141,7 @@ func (m *Machine) recoverJob(g, id string) error {
 	}
 	l.settleDone()
 	l.dropCached()
-	m.live[k] = l
+	m.track(k, l)
 	m.consider(k, l)
 	return nil
 }
@@ -277,7 +280,7 @@ func (m *Machine) openNew(ctx context.Context, g string, req api.JobOpen) (api.J
 	}
 	m.outbox(g)
 	m.mu.Lock()
-	m.live[key{g, job.ID}] = newLive(*rec, now)
+	m.track(key{g, job.ID}, newLive(*rec, now))
 	m.mu.Unlock()
 	return api.JobOpenReply{State: rec.State, Job: job}, nil
 }
@@ -353,6 +356,7 @@ func (m *Machine) ended(k key) {
 		}
 	}
 	delete(m.live, k)
+	delete(m.superseding, k)
 	m.wake(k)
 	m.mu.Unlock()
 	select {
@@ -399,6 +403,12 @@ func (m *Machine) HandleBatch(ctx context.Context, in []bus.Delivery) []bus.Resu
 		return out
 	}
 	m.mu.Lock()
+	for _, k := range m.late {
+		if l := m.live[k]; l != nil {
+			touched[k] = l
+		}
+	}
+	m.late = nil
 	for k, l := range touched {
 		m.consider(k, l)
 	}
@@ -447,7 +457,15 @@ func (m *Machine) stage(d bus.Delivery) (key, *live, []store.Op, error) {
 	if part == partStaged || part == partResolved {
 		m.cached += size
 	}
-	return k, l, []store.Op{{Graph: k.graph, Space: spaceStaged, Key: stagedKey(k.job, job.Attempt, part, token), Value: d.Body}}, nil
+	ops := []store.Op{{Graph: k.graph, Space: spaceStaged, Key: stagedKey(k.job, job.Attempt, part, token), Value: d.Body}}
+	if part == partStaged || part == partResolved || part == partEnded {
+		more, err := m.supersede(k, l, token)
+		if err != nil {
+			return k, nil, nil, err
+		}
+		ops = append(ops, more...)
+	}
+	return k, l, ops, nil
 }
 
 func jobOf(e events.Event) (events.Job, error) {

@@ -8,7 +8,9 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
-func badValue(format string, args ...any) *api.Error { return api.Errorf(400, "bad_value", format, args...) }
+func badValue(format string, args ...any) *api.Error {
+	return api.Errorf(400, "bad_value", format, args...)
+}
 
 // clip keeps a caller's own text short in a message.
 func clip(s string) string {

@@ -219,7 +219,7 @@ func spansOf(a graph.Assertions, factID string) []store.EvidenceSpan {
 	var out []store.EvidenceSpan
 	for _, c := range a.Chunks {
 		for _, m := range c.Mentions {
-			if a.Entities[m.Entity].ID == factID {
+			if entityID(a, m.Entity) == factID {
 				out = append(out, store.EvidenceSpan{Chunk: c.Index, Start: m.Start, End: m.End, Confidence: m.Confidence, Extractor: m.Extractor})
 			}
 		}
@@ -235,5 +235,13 @@ func spansOf(a graph.Assertions, factID string) []store.EvidenceSpan {
 
 // relationID of stored assertions: the ends of symmetric relations are sorted there already.
 func relationID(a graph.Assertions, r graph.RelationA) string {
-	return fingerprint.RelationID(r.Type, a.Entities[r.Source].ID, a.Entities[r.Target].ID, false)
+	return fingerprint.RelationID(r.Type, entityID(a, r.Source), entityID(a, r.Target), false)
+}
+
+// entityID is the id at a place; "" at none, which a damaged row may name.
+func entityID(a graph.Assertions, place int) string {
+	if place < 0 || place >= len(a.Entities) {
+		return ""
+	}
+	return a.Entities[place].ID
 }

@@ -37,7 +37,7 @@ func openStore(tb testing.TB, o Options) *Store {
 
 func memStore(tb testing.TB) *Store { return openStore(tb, options(vfs.NewMem())) }
 
-func commit(tb testing.TB, s *Store, changes ...DocChange) []DocResult {
+func commit(tb T, s *Store, changes ...DocChange) []DocResult {
 	tb.Helper()
 	txn, err := s.Begin(context.Background(), g)
 	require.NoError(tb, err)
@@ -209,7 +209,7 @@ func value(s string) any {
 	return s
 }
 
-func mustFixture(tb testing.TB, docKey, src string) DocChange {
+func mustFixture(tb T, docKey, src string) DocChange {
 	tb.Helper()
 	c, err := fixture(docKey, src)
 	require.NoError(tb, err)
@@ -218,7 +218,7 @@ func mustFixture(tb testing.TB, docKey, src string) DocChange {
 
 // dumpOpen writes everything that is live, without sequences, times, numbers, revisions and closed versions: two stores that
 // hold the same documents give the same text, whatever their history.
-func dumpOpen(tb testing.TB, s *Store, seq uint64) string {
+func dumpOpen(tb T, s *Store, seq uint64) string {
 	tb.Helper()
 	sn, err := s.Snapshot(g, seq)
 	require.NoError(tb, err)
@@ -349,4 +349,12 @@ func mapsKeys[V any](m map[string]V) func(func(string) bool) {
 			}
 		}
 	}
+}
+
+func docID(k string) string { return fingerprint.DocumentID(k) }
+
+// T is what helpers need of testing.T and rapid.T.
+type T interface {
+	require.TestingT
+	Helper()
 }

@@ -414,4 +414,3 @@ func (v *verifier) counts() error {
 	}
 	return nil
 }
-

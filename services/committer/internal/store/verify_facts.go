@@ -224,7 +224,16 @@ func (v *verifier) support(k key, r *keyReader, _ []byte) error {
 	if err != nil {
 		return err
 	}
-	if f.ents[owner] == nil && f.rels[owner] == nil && f.props[prop] == nil {
+	stated := false
+	switch k[headLen-1] {
+	case spaceMention:
+		stated = f.ents[owner] != nil
+	case spaceEvidence:
+		stated = f.rels[owner] != nil
+	default:
+		stated = f.props[prop] != nil
+	}
+	if !stated {
 		v.problem(k, "document %s does not state it", d.Meta.Key)
 	}
 	return nil
@@ -329,4 +338,3 @@ func (v *verifier) record(k key, doc id, rec *CandidateRecord) error {
 	}
 	return nil
 }
-

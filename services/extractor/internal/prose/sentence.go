@@ -18,7 +18,8 @@ type abbreviation uint8
 const (
 	abbrNone   abbreviation = iota
 	abbrBefore              // something always follows: Dr.
-	abbrEnd                 // may end a sentence: Ltd.
+	abbrEnd                 // may end a sentence: Jr.
+	abbrFirm                // ends a company's name: Ltd.
 	abbrNumber              // only before a number: No. 5
 )
 
@@ -33,7 +34,8 @@ func abbreviationTable() map[uint64]abbreviation {
 	}
 	add(abbrBefore, `dr mr mrs ms mx prof st ste mt ft gen col capt cmdr lt maj sgt adm rev fr sr hon gov sen rep pres
 		approx ca cf esp viz vs dept univ assoc asst`)
-	add(abbrEnd, `inc ltd co corp llc plc bros jr esq etc al bhd pty pte kg`)
+	add(abbrEnd, `jr esq etc al kg`)
+	add(abbrFirm, `inc ltd co corp llc plc bros bhd pty pte`)
 	add(abbrNumber, `no nos vol fig figs pp sec ch eq op`)
 	return table
 }
@@ -122,7 +124,16 @@ func breaks(text string, tokens []Token, first, i int, lineStart int32) bool {
 func ends(tokens []Token, i int) bool {
 	t, next := tokens[i], tokens[i+1]
 	if t.Kind == Word {
-		return t.Shape&Dotted != 0 && t.Shape&Initial == 0 && next.Space && next.Shape&Upper != 0 && dottedEnds(t) && starters[next.Hash]
+		if t.Shape&Dotted == 0 || t.Shape&Initial != 0 || !next.Space || next.Shape&Upper == 0 {
+			return false
+		}
+		switch abbreviations[t.Hash] {
+		case abbrBefore:
+			return false
+		case abbrFirm: // a name seldom goes on after it, save for Co. Ltd.
+			return abbreviations[next.Hash] != abbrFirm
+		}
+		return starters[next.Hash]
 	}
 	if t.Kind != Punct {
 		return false
@@ -146,9 +157,6 @@ func ends(tokens []Token, i int) bool {
 	}
 	return false
 }
-
-// dottedEnds: "Ltd." and "U.S." may end a sentence, "Dr." may not.
-func dottedEnds(t Token) bool { return abbreviations[t.Hash] != abbrBefore }
 
 func starts(t Token) bool {
 	if !t.Space {

@@ -192,7 +192,7 @@ func (rs *ruleset) loadHeads() {
 		if head == "thing" {
 			for _, w := range words {
 				rs.words.put(hashWord(w)).flags |= thing
-				rs.words.put(hashWord(w + "s")).flags |= stop
+				rs.words.put(hashWord(w + "s")).flags |= soft
 			}
 			continue
 		}
@@ -230,7 +230,7 @@ func (rs *ruleset) schemaHeads() {
 		t := rs.byLabel[e.Label]
 		for _, w := range describedNouns(e.Description) {
 			x := rs.words.put(hashWord(w))
-			if rs.isBuiltin(t) && x.in+x.near > 0 || x.flags&(stop|adjective|adverb|prep|topic) != 0 {
+			if rs.isBuiltin(t) && x.in+x.near > 0 || x.flags&(stop|soft|adjective|adverb|prep|topic) != 0 {
 				continue
 			}
 			if x.flags&role != 0 || t == tPerson {

@@ -183,6 +183,9 @@ func (d *document) tokenize(c *chunk) {
 		e := &unknown
 		if t.Kind == prose.Word {
 			e = d.rs.words.get(t.Hash)
+			if t.Shape&prose.Caps != 0 && e.is(stop) && t.End-t.Start <= 5 {
+				e = &unknown // WHO is not who
+			}
 			if t.Shape&(prose.Upper|prose.Uncased|prose.Mixed) == 0 {
 				d.lowers.add(t.Hash)
 			}

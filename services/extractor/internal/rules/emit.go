@@ -106,6 +106,8 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 		*person = focus{firstPerson, sent, people == 1}
 	} else if sent-person.sent > 2 {
 		person.run = -1
+	} else if people > 0 {
+		person.unique = false
 	}
 	if firstOther >= 0 {
 		*other = focus{firstOther, sent, others == 1}

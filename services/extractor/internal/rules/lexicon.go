@@ -15,6 +15,7 @@ type flag uint64
 
 const (
 	stop flag = 1 << iota
+	soft
 	adjective
 	particle
 	det
@@ -55,7 +56,7 @@ const (
 )
 
 var sections = map[string]flag{
-	"stop": stop, "adjective": adjective, "particle": particle, "det": det, "prep": prep, "place-prep": placePrep, "conj": conj, "be": be,
+	"stop": stop, "soft": soft, "adjective": adjective, "particle": particle, "det": det, "prep": prep, "place-prep": placePrep, "conj": conj, "be": be,
 	"aux": aux, "modal": modal, "not": not, "plan": plan, "if": ifWord, "opinion": opinion, "doubter": doubter, "say": say,
 	"adverb": adverb, "relative": relative, "pronoun": pronoun, "he": pronounHe, "she": pronounShe, "it": pronounIt,
 	"honorific": honorific, "role": role, "collective": collective, "place-word": placeWord, "topic": topic, "month": month,

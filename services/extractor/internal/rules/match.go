@@ -315,6 +315,10 @@ func (w *walk) prepBefore(r *run) int {
 	for n := 0; n < 3 && i >= w.s.First && c.lower(i) && c.runAt[i] == 0; n++ {
 		e := c.info[i]
 		if e.is(prep) {
+			if c.tokens[i].Hash == hashOf && i > w.s.First && c.info[i-1].is(placeWord) && c.lower(i-1) {
+				i-- // "the village of Orrin" is Orrin
+				continue
+			}
 			return i
 		}
 		if e.flags&(be|aux|conj|relative|finite|modal|not|pronoun) != 0 && !e.is(det) {
@@ -385,7 +389,7 @@ func (w *walk) skipParen() {
 func (w *walk) definite(ph *phrase) bool {
 	c := w.c
 	return !ph.nominal && w.commas == 0 && w.i > w.s.First && c.lower(w.i) && c.info[w.i].near > 0 && !c.info[w.i].is(role) &&
-		c.tokens[w.i-1].Hash == hashThe && (w.i-1 == w.s.First || c.info[w.i-2].is(conj))
+		c.tokens[w.i-1].Hash == hashThe && (w.i-1 == w.s.First || c.info[w.i-2].is(conj) || c.tokens[w.i-2].Kind == prose.Number || c.tokens[w.i-2].Is(','))
 }
 
 // conjunction: the subject of "and lives in" is that of the verb before.

@@ -160,6 +160,9 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 	fixed := false // the head stands before "of"
 	for last < s.Last && last-first < maxRun {
 		prev, next := last-1, last
+		if c.tokens[prev].Shape&prose.Dotted != 0 && c.info[prev].is(orgSuffix) && !c.info[next].is(orgSuffix) {
+			return last, head
+		}
 		t, e := &c.tokens[next], c.info[next]
 		switch {
 		case c.capital(next):
@@ -271,6 +274,9 @@ func (d *document) finish(c *chunk, s *prose.Sentence, r run) int {
 	if r.first >= r.last {
 		return end
 	}
+	if r.last == r.first+1 && c.info[r.first].is(soft) && !c.info[r.first].is(given) {
+		return end
+	}
 	if r.head < r.first || r.head >= r.last {
 		r.head = r.last - 1
 	}
@@ -291,7 +297,7 @@ func (c *chunk) hasHead(r *run) bool {
 // opens tells whether token i begins its sentence, marks aside.
 func (c *chunk) opens(s *prose.Sentence, i int) bool {
 	for k := i - 1; k >= s.First; k-- {
-		if c.tokens[k].Kind == prose.Word {
+		if c.tokens[k].Kind == prose.Word && !(c.tokens[k+1].Is(',') && c.info[k].flags&(adverb|stop) != 0) {
 			return false
 		}
 		if c.tokens[k].Is(':') {
@@ -307,6 +313,9 @@ func (d *document) trimFirst(c *chunk, s *prose.Sentence, r run) int {
 		return r.first
 	}
 	e := c.info[r.first]
+	if e.is(soft) && !e.is(given) && !c.hasHead(&r) {
+		return r.first + 1
+	}
 	if e.flags&(given|place|orgSuffix) != 0 || c.tokens[r.first].Shape&(prose.Initial|prose.Caps) != 0 {
 		return r.first
 	}

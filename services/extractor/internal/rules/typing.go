@@ -43,7 +43,7 @@ func (d *document) typeByHead(c *chunk, r *run) {
 	n := r.last - r.first
 	last := c.info[r.last-1]
 	if n > 1 && last.suffix > 0 {
-		if last.suffix != tOrganization || c.tokens[r.last-1].Shape&prose.Upper != 0 {
+		if t := &c.tokens[r.last-1]; last.suffix != tOrganization || t.Shape&prose.Caps != 0 || t.Shape&prose.Upper != 0 && !shortSuffix(c.word(r.last-1)) {
 			r.take(last.suffix, 0.95, "suffix")
 		}
 	}
@@ -68,6 +68,9 @@ func (d *document) typeByHead(c *chunk, r *run) {
 		d.takeThing(c, r, r.head, 0.8, "head word")
 	}
 }
+
+// shortSuffix tells a suffix that is one only in capitals: SA, AB, AG. Co is one anyhow.
+func shortSuffix(w string) bool { return len(w) <= 2 && w != "Co" }
 
 // takeThing types a run by a noun that the schema has no type for: the label is made of the noun.
 func (d *document) takeThing(c *chunk, r *run, noun int, conf float64, rule string) {

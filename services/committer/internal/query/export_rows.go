@@ -1,0 +1,513 @@
+package query
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/fingerprint"
+	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// pieceBytes is how much of a long row is gathered before it goes to the sink.
+const pieceBytes = 64 << 10
+
+// Marks inside a long row: behind the part that a document added to its list, and behind the list.
+const (
+	markDoc  = "d"
+	markTail = "t"
+)
+
+// exporter writes rows into a sink.
+type exporter struct {
+	q    *Queries
+	v    *view
+	req  api.Export
+	sink sink
+	buf  []byte
+	// resume is the mark from which the first row goes on; "" begins it.
+	resume string
+}
+
+func newExporter(q *Queries, v *view, req api.Export, s sink) *exporter {
+	return &exporter{q: q, v: v, req: req, sink: s}
+}
+
+// run writes everything behind a position.
+func (x *exporter) run(at exportAt) error {
+	x.resume = at.Mark
+	phases := []func(exportAt) error{x.documents, x.chunks, x.entities, x.relations, x.candidates, x.decisions}
+	for at.Phase < phaseEnd {
+		if at.Phase < 0 {
+			return badValue("cursor is not one that %s gave", verbExport)
+		}
+		if err := phases[at.Phase](at); err != nil {
+			return err
+		}
+		at = exportAt{Seq: at.Seq, Phase: at.Phase + 1}
+		x.resume = ""
+	}
+	return nil
+}
+
+// json writes a whole row.
+func (x *exporter) json(row any, at exportAt) error {
+	b, err := json.Marshal(row)
+	if err != nil {
+		return fmt.Errorf("encode row behind %s: %w", at.After, err)
+	}
+	if err := x.sink.write(b); err != nil {
+		return err
+	}
+	return x.sink.end(at)
+}
+
+// piece sends the gathered bytes on when there are many.
+func (x *exporter) piece(least int) error {
+	if len(x.buf) < least || len(x.buf) == 0 {
+		return nil
+	}
+	err := x.sink.write(x.buf)
+	x.buf = x.buf[:0]
+	return err
+}
+
+// fullDocument is a document's row outside the canonical export.
+type fullDocument struct {
+	graph.DocumentRow
+	Version   int    `json:"version"`
+	Revision  uint64 `json:"revision"`
+	FromSeq   uint64 `json:"from_seq"`
+	FromTime  string `json:"from_time"`
+	Job       string `json:"job"`
+	Format    string `json:"format,omitempty"`
+	UpdatedAt string `json:"source_updated_at,omitempty"`
+	Text      string `json:"text,omitempty"`
+}
+
+func (x *exporter) documents(at exportAt) error {
+	return x.v.sn.Docs(at.After, func(d store.Doc) error {
+		if err := x.v.tick(); err != nil {
+			return err
+		}
+		if !d.Open {
+			return nil
+		}
+		pos := exportAt{Seq: at.Seq, Phase: phaseDocuments, After: d.Meta.Key}
+		if x.req.Canonical {
+			return x.json(documentRow(d), pos)
+		}
+		view, err := x.v.at(d.Meta.ID, d.Version)
+		if err != nil {
+			return err
+		}
+		row := fullDocument{DocumentRow: documentRow(d), Version: d.Version, Revision: d.Revision, FromSeq: view.meta.FromSeq,
+			FromTime: view.meta.FromTime, Job: view.meta.Job, Format: d.Meta.Format, UpdatedAt: d.Meta.SourceUpdatedAt}
+		if x.req.Text {
+			if row.Text, err = x.v.textOf(view); err != nil {
+				return err
+			}
+		}
+		return x.json(row, pos)
+	})
+}
+
+func (x *exporter) chunks(at exportAt) error {
+	ids, err := x.q.documentIDs(x.v)
+	if err != nil {
+		return err
+	}
+	begin := 0
+	if at.Doc != "" {
+		begin, _ = slices.BinarySearchFunc(ids, packID(at.Doc), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	}
+	for i := begin; i < len(ids); i++ {
+		id := unpackID(ids[i])
+		first := 0
+		if id == at.Doc {
+			first = at.Index
+		}
+		d, err := x.v.doc(id)
+		if err != nil {
+			return err
+		}
+		view, err := x.v.at(id, d.Version)
+		if err != nil {
+			return err
+		}
+		for n := first; n < len(view.meta.Chunks); n++ {
+			if err := x.v.tick(); err != nil {
+				return err
+			}
+			row, err := x.v.chunkRow(view, n)
+			if err != nil {
+				return err
+			}
+			row.DocumentKey = ""
+			if err := x.json(row, exportAt{Seq: at.Seq, Phase: phaseChunks, Doc: id, Index: n + 1}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// resumeRow gives the row that an earlier page began, by its id, to one; rows behind it follow.
+func (x *exporter) entities(at exportAt) error {
+	return x.v.sn.EntitiesAll(at.After, func(e store.EntityFold) error {
+		if err := x.v.tick(); err != nil {
+			return err
+		}
+		return x.entity(e, exportAt{Seq: at.Seq, Phase: phaseEntities, After: e.ID})
+	})
+}
+
+// entity writes an entity's row piece by piece, with keys in order.
+func (x *exporter) entity(e store.EntityFold, at exportAt) error {
+	from := x.resume
+	x.resume = ""
+	x.buf = x.buf[:0]
+	if from == "" {
+		x.sink.mark("")
+		x.buf = append(x.buf, `{"id":`...)
+		x.buf = appendText(x.buf, e.ID)
+		x.buf = append(x.buf, `,"kind":"entity","labels":`...)
+		x.buf = appendTexts(x.buf, x.v.labels(e.Label))
+		x.buf = append(x.buf, `,"mentions":[`...)
+	}
+	if from != markTail {
+		after := strings.TrimPrefix(from, markDoc)
+		if err := x.mentions(e.ID, after); err != nil {
+			return err
+		}
+		if err := x.markAt(markTail); err != nil {
+			return err
+		}
+	} else {
+		x.sink.mark(markTail)
+	}
+	x.buf = append(x.buf, `],"merge_key":`...)
+	x.buf = appendText(x.buf, e.Key)
+	x.buf = append(x.buf, `,"name":`...)
+	x.buf = appendText(x.buf, e.Display())
+	x.buf = append(x.buf, `,"properties":`...)
+	if err := x.properties(e); err != nil {
+		return err
+	}
+	x.buf = append(x.buf, `,"type":`...)
+	x.buf = appendText(x.buf, e.Label)
+	x.buf = append(x.buf, '}')
+	if err := x.piece(0); err != nil {
+		return err
+	}
+	return x.sink.end(at)
+}
+
+// markAt sends what was gathered and marks the place behind it. Short rows need no marks.
+func (x *exporter) markAt(place string) error {
+	if len(x.buf) < pieceBytes {
+		return nil
+	}
+	if err := x.piece(0); err != nil {
+		return err
+	}
+	x.sink.mark(place)
+	return nil
+}
+
+func (x *exporter) mentions(id, after string) error {
+	first := after == ""
+	if !first {
+		x.sink.mark(markDoc + after)
+	}
+	return x.v.sn.Mentions(id, after, func(m store.MentionSupport) error {
+		if err := x.v.tick(); err != nil {
+			return err
+		}
+		d, err := x.v.at(m.DocID, m.Version)
+		if err != nil {
+			return err
+		}
+		for _, s := range m.Spans {
+			chunk, err := d.chunkID(s.Chunk)
+			if err != nil {
+				return err
+			}
+			if !first {
+				x.buf = append(x.buf, ',')
+			}
+			first = false
+			x.buf = append(x.buf, `{"chunk":`...)
+			x.buf = appendText(x.buf, chunk)
+			x.buf = append(x.buf, `,"confidence":`...)
+			x.buf = appendScore(x.buf, s.Confidence)
+			x.buf = append(x.buf, `,"end":`...)
+			x.buf = strconv.AppendInt(x.buf, int64(s.End), 10)
+			x.buf = append(x.buf, `,"start":`...)
+			x.buf = strconv.AppendInt(x.buf, int64(s.Start), 10)
+			x.buf = append(x.buf, '}')
+		}
+		if first { // a document that only relates the entity leaves no mark behind which a comma belongs
+			return nil
+		}
+		return x.markAt(markDoc + m.DocID)
+	})
+}
+
+// properties writes the property values: the one that the schema's merge rule shows, and the others.
+func (x *exporter) properties(e store.EntityFold) error {
+	groups, err := x.v.propertyValues(e.ID)
+	if err != nil {
+		return err
+	}
+	x.buf = append(x.buf, '{')
+	for i, g := range groups {
+		if i > 0 {
+			x.buf = append(x.buf, ',')
+		}
+		rule := x.v.mergeRule(e.Label, g.name)
+		values := ranked(rule, g.values)
+		shown := values[:1]
+		if rule == schema.MergeAll {
+			shown = values
+		}
+		x.buf = appendText(x.buf, g.name)
+		x.buf = append(x.buf, `:{"evidence":`...)
+		if err := x.valueChunks(shown); err != nil {
+			return err
+		}
+		x.buf = append(x.buf, `,"others":[`...)
+		for j, f := range values[len(shown):] {
+			if j > 0 {
+				x.buf = append(x.buf, ',')
+			}
+			x.buf = append(x.buf, `{"evidence":`...)
+			if err := x.valueChunks([]store.PropertyFold{f}); err != nil {
+				return err
+			}
+			x.buf = append(x.buf, `,"value":`...)
+			x.buf = append(appendValue(x.buf, f.Value), '}')
+		}
+		x.buf = append(x.buf, `],"value":`...)
+		x.buf = append(appendValue(x.buf, shownValue(rule, values)), '}')
+		if err := x.piece(pieceBytes); err != nil {
+			return err
+		}
+	}
+	x.buf = append(x.buf, '}')
+	return nil
+}
+
+// valueChunks writes the ids of the chunks that say one of the values, each once.
+func (x *exporter) valueChunks(values []store.PropertyFold) error {
+	chunks := []string{}
+	for _, f := range values {
+		err := x.v.sn.PropertySupports(f.Owner, f.Name, f.Value, func(s store.EvidenceSupport) error {
+			return x.v.statements(s, func(d *docView, m merged) error {
+				id, err := d.chunkID(m.chunk)
+				if n := len(chunks); err == nil && (n == 0 || chunks[n-1] != id) {
+					chunks = append(chunks, id)
+				}
+				return err
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(values) > 1 {
+		chunks = unique(chunks)
+	}
+	x.buf = appendTexts(x.buf, chunks)
+	return nil
+}
+
+func (x *exporter) relations(at exportAt) error {
+	return x.v.sn.RelationsAll(at.After, func(r store.RelationFold) error {
+		if err := x.v.tick(); err != nil {
+			return err
+		}
+		return x.relation(r, exportAt{Seq: at.Seq, Phase: phaseRelations, After: r.ID})
+	})
+}
+
+// relation writes a relation's row piece by piece, with keys in order.
+func (x *exporter) relation(r store.RelationFold, at exportAt) error {
+	from := x.resume
+	x.resume = ""
+	x.buf = x.buf[:0]
+	if from == "" {
+		x.sink.mark("")
+		x.buf = append(x.buf, `{"evidence":[`...)
+	}
+	if from != markTail {
+		if err := x.relationEvidence(r.ID, strings.TrimPrefix(from, markDoc)); err != nil {
+			return err
+		}
+		if err := x.markAt(markTail); err != nil {
+			return err
+		}
+	} else {
+		x.sink.mark(markTail)
+	}
+	props, err := x.v.relationProperties(r)
+	if err != nil {
+		return err
+	}
+	x.buf = append(x.buf, `],"id":`...)
+	x.buf = appendText(x.buf, r.ID)
+	x.buf = append(x.buf, `,"kind":"relation","properties":`...)
+	x.buf = appendJSON(x.buf, props)
+	x.buf = append(x.buf, `,"source":`...)
+	x.buf = appendText(x.buf, r.Source)
+	x.buf = append(x.buf, `,"target":`...)
+	x.buf = appendText(x.buf, r.Target)
+	x.buf = append(x.buf, `,"type":`...)
+	x.buf = append(appendText(x.buf, r.Type), '}')
+	if err := x.piece(0); err != nil {
+		return err
+	}
+	return x.sink.end(at)
+}
+
+func (x *exporter) relationEvidence(id, after string) error {
+	first := after == ""
+	if !first {
+		x.sink.mark(markDoc + after)
+	}
+	return x.v.sn.Evidence(id, after, func(s store.EvidenceSupport) error {
+		err := x.v.statements(s, func(d *docView, m merged) error {
+			chunk, err := d.chunkID(m.chunk)
+			if err != nil {
+				return err
+			}
+			quote, err := x.v.slice(d, m.start, m.end)
+			if err != nil {
+				return err
+			}
+			if !first {
+				x.buf = append(x.buf, ',')
+			}
+			first = false
+			x.buf = append(x.buf, `{"assertion":`...)
+			x.buf = appendText(x.buf, m.assertion)
+			x.buf = append(x.buf, `,"chunk":`...)
+			x.buf = appendText(x.buf, chunk)
+			x.buf = append(x.buf, `,"confidence":`...)
+			x.buf = appendScore(x.buf, m.confidence)
+			x.buf = append(x.buf, `,"end":`...)
+			x.buf = strconv.AppendInt(x.buf, int64(m.end), 10)
+			x.buf = append(x.buf, `,"extractors":`...)
+			x.buf = appendTexts(x.buf, m.extractors)
+			x.buf = append(x.buf, `,"quote":`...)
+			x.buf = appendText(x.buf, quote)
+			x.buf = append(x.buf, `,"start":`...)
+			x.buf = append(strconv.AppendInt(x.buf, int64(m.start), 10), '}')
+			return nil
+		})
+		if err != nil || first {
+			return err
+		}
+		return x.markAt(markDoc + s.DocID)
+	})
+}
+
+// fullCandidate is a candidate's row outside the canonical export.
+type fullCandidate struct {
+	graph.CandidateRow
+	ID    string `json:"id"`
+	State string `json:"state"`
+	At    string `json:"at"`
+	Job   string `json:"job,omitempty"`
+}
+
+func (x *exporter) candidates(at exportAt) error {
+	if !x.req.Canonical && !x.req.Candidates {
+		return nil
+	}
+	return x.v.sn.CandidateAll(store.CandidateCursor{Key: at.After, DocID: at.Doc}, func(r store.CandidateRecord) error {
+		if err := x.v.tick(); err != nil {
+			return err
+		}
+		show, err := x.shows(r)
+		if err != nil || !show {
+			return err
+		}
+		pos := exportAt{Seq: at.Seq, Phase: phaseCandidates, After: r.Key, Doc: r.DocID}
+		if x.req.Canonical {
+			return x.json(candidateRow(r), pos)
+		}
+		return x.json(fullCandidate{candidateRow(r), r.ID, r.State, r.At, r.Job}, pos)
+	})
+}
+
+// shows admits pending records, and approved ones whose chunk is open.
+func (x *exporter) shows(r store.CandidateRecord) (bool, error) {
+	if r.State == api.StatePending {
+		return true, nil
+	}
+	if r.State != api.StateApproved {
+		return false, nil
+	}
+	d, err := x.v.doc(r.DocID)
+	return d.Open && d.Version == r.Version, err
+}
+
+func candidateRow(r store.CandidateRecord) graph.CandidateRow {
+	reasons := slices.Clone(r.Reasons)
+	if reasons == nil {
+		reasons = []string{}
+	}
+	slices.Sort(reasons)
+	return graph.CandidateRow{CandidateKind: r.Kind, Chunk: fingerprint.ChunkID(r.DocID, r.ContentHash, r.ChunkerFP, r.Chunk),
+		Confidence: graph.Round6(r.Confidence), Count: r.Count, Document: r.DocID, End: r.End, Key: r.Key, Kind: "candidate",
+		Label: r.Label, Reasons: reasons, SourceEntity: r.SourceEntity, SourceText: r.SourceText, Start: r.Start,
+		TargetEntity: r.TargetEntity, TargetText: r.TargetText, Text: r.Text}
+}
+
+// fullDecision is a decision's row outside the canonical export.
+type fullDecision struct {
+	graph.DecisionRow
+	At string `json:"at"`
+}
+
+func (x *exporter) decisions(at exportAt) error {
+	if !x.req.Canonical && !x.req.Candidates {
+		return nil
+	}
+	return x.v.sn.Decisions(func(d store.Decision) error {
+		if err := x.v.tick(); err != nil || d.Key <= at.After {
+			return err
+		}
+		row := graph.DecisionRow{Key: d.Key, Kind: "decision", State: d.State}
+		pos := exportAt{Seq: at.Seq, Phase: phaseDecisions, After: d.Key}
+		if x.req.Canonical {
+			return x.json(row, pos)
+		}
+		return x.json(fullDecision{row, d.At}, pos)
+	})
+}
+
+// packID is a UUID's bytes; a text that is none is all zero.
+func packID(id string) (out [16]byte) {
+	if b, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && len(b) == len(out) {
+		copy(out[:], b)
+	}
+	return out
+}
+
+func unpackID(id [16]byte) string {
+	h := hex.EncodeToString(id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+func sortIDs(ids [][16]byte) {
+	slices.SortFunc(ids, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+}

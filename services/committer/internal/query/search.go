@@ -1,0 +1,265 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/lexical"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// Kinds of hits.
+const (
+	hitEntity   = "entity"
+	hitRelation = "relation"
+	hitChunk    = "chunk"
+)
+
+const (
+	maxQuery      = 4096 // bytes
+	maxQueryTerms = 32
+	defaultHits   = 10
+	maxHits       = 100
+	perHit        = 5 // mentions or quotes of one hit
+)
+
+// hit is a result before its row is made.
+type hit struct {
+	kind    string
+	id      string
+	score   float64
+	snippet string // of a relation: the quote that matched
+	doc     *docView
+	index   int // of a chunk
+}
+
+// search is one search under way.
+type search struct {
+	v      *view
+	q      string
+	terms  []string
+	weight map[string]float64 // of the terms, by how rare they are in chunks
+	total  float64
+	labels []string
+	want   int // chunks looked at closely
+	hits   []hit
+	read   map[docAt]store.Stated
+}
+
+// Search answers query.search: entities by their names (the whole name, its beginning, its words), relations by the words of
+// their quotes, chunks by the words of their text (BM25), best first. Scores lie between 0 and about 2 and compare hits of one
+// reply only. Nothing that waits for review is found. Filters: a label admits entities of that type or below it, relations of
+// that type, and chunks that mention such an entity; the others admit documents, and what is shown rests on those alone.
+func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.SearchReply, error) {
+	out := api.SearchReply{Hits: []api.Hit{}}
+	limit, bad := limited("limit", req.Limit, defaultHits, maxHits)
+	if bad != nil {
+		return out, bad
+	}
+	kinds, bad := checkSearch(req)
+	if bad != nil {
+		return out, bad
+	}
+	docs, bad := newFilter(req.Filters)
+	if bad != nil {
+		return out, bad
+	}
+	err := q.with(ctx, name, req.AsOf, req.Offsets, func(v *view) error {
+		if v == nil {
+			return nil
+		}
+		v.filter = docs
+		out.Seq = v.sn.Seq()
+		s := &search{v: v, q: req.Q, want: max(200, 4*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{}}
+		s.setLabels(req.Filters.Labels)
+		if err := s.run(kinds); err != nil {
+			return err
+		}
+		return s.fill(limit, &out)
+	})
+	return out, err
+}
+
+func checkSearch(req api.Search) (map[string]bool, *api.Error) {
+	if strings.TrimSpace(req.Q) == "" {
+		return nil, badValue("q is empty")
+	}
+	if len(req.Q) > maxQuery {
+		return nil, badValue("q has %d bytes: at most %d", len(req.Q), maxQuery)
+	}
+	switch req.Mode {
+	case "", "lexical":
+	case "vector", "hybrid":
+		return nil, badValue("mode is %q: this graph has no vectors, search it with lexical", req.Mode)
+	default:
+		return nil, badValue("mode is %q: it must be lexical, vector or hybrid", clip(req.Mode))
+	}
+	kinds := map[string]bool{}
+	for _, k := range req.Kinds {
+		switch k {
+		case hitEntity, hitRelation, hitChunk:
+			kinds[k] = true
+		default:
+			return nil, badValue("kinds has %q: it takes entity, relation, chunk", clip(k))
+		}
+	}
+	if len(kinds) == 0 {
+		kinds[hitEntity], kinds[hitRelation], kinds[hitChunk] = true, true, true
+	}
+	return kinds, nil
+}
+
+// setLabels takes labels as the schema spells them.
+func (s *search) setLabels(labels []string) {
+	for _, l := range labels {
+		s.labels = append(s.labels, l)
+		if canon, ok := s.v.schema.Canon(schema.KindEntity, l); ok && canon != l {
+			s.labels = append(s.labels, canon)
+		}
+		if canon, _, ok := s.v.schema.CanonRelation(l); ok && canon != l {
+			s.labels = append(s.labels, canon)
+		}
+	}
+}
+
+func (s *search) run(kinds map[string]bool) error {
+	s.terms = lexical.QueryTerms(s.q, maxQueryTerms)
+	var chunks []chunkHit
+	if kinds[hitChunk] || kinds[hitRelation] {
+		var err error
+		if chunks, err = s.chunks(); err != nil {
+			return err
+		}
+	}
+	if kinds[hitEntity] {
+		if err := s.entities(); err != nil {
+			return err
+		}
+	}
+	if kinds[hitRelation] {
+		if err := s.relations(chunks); err != nil {
+			return err
+		}
+	}
+	if kinds[hitChunk] {
+		for _, c := range chunks {
+			ok, err := s.chunkLabel(c)
+			if err != nil {
+				return err
+			}
+			if ok {
+				s.hits = append(s.hits, hit{kind: hitChunk, score: c.score, doc: c.doc, index: c.index})
+			}
+		}
+	}
+	return s.order()
+}
+
+// order sorts the hits: score, then kind, then id.
+func (s *search) order() error {
+	for i := range s.hits {
+		h := &s.hits[i]
+		h.score = graph.Round6(h.score)
+		if h.kind == hitChunk {
+			var err error
+			if h.id, err = h.doc.chunkID(h.index); err != nil {
+				return err
+			}
+		}
+	}
+	rank := map[string]int{hitEntity: 0, hitRelation: 1, hitChunk: 2}
+	slices.SortFunc(s.hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), rank[a.kind]-rank[b.kind], strings.Compare(a.id, b.id))
+	})
+	return nil
+}
+
+// fill makes the rows of the best hits.
+func (s *search) fill(limit int, out *api.SearchReply) error {
+	b := newBudget()
+	for _, h := range s.hits {
+		if len(out.Hits) == limit {
+			break
+		}
+		before := *b
+		row, snip, ok, err := s.row(h, b)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			*b = before
+			continue
+		}
+		raw, err := json.Marshal(row)
+		if err != nil {
+			return fmt.Errorf("encode hit %s: %w", h.id, err)
+		}
+		if !b.take(160 + textCost(snip)) {
+			break
+		}
+		out.Hits = append(out.Hits, api.Hit{Kind: h.kind, ID: h.id, Score: h.score, Snippet: snip, Row: raw})
+	}
+	return nil
+}
+
+// row makes a hit's row and snippet; ok is false when it does not fit or the filter leaves nothing of it.
+func (s *search) row(h hit, b *budget) (row any, snip string, ok bool, err error) {
+	switch h.kind {
+	case hitEntity:
+		e, ok, err := s.v.sn.Entity(h.id)
+		if err != nil || !ok {
+			return nil, "", false, err
+		}
+		row, ok, err := s.v.entityRow(e, perHit, b)
+		if err != nil || !ok {
+			return nil, "", false, err
+		}
+		snip, err := s.mentionSnippet(e.ID)
+		return row, snip, true, err
+	case hitRelation:
+		f, ok, err := s.v.sn.Relation(h.id)
+		if err != nil || !ok {
+			return nil, "", false, err
+		}
+		row, ok, err := s.v.relationRow(f, perHit, b)
+		return row, snippet(h.snippet, s.weight), ok, err
+	}
+	r, err := s.v.chunkRow(h.doc, h.index)
+	if err != nil || !b.take(chunkCost(r)) {
+		return nil, "", false, err
+	}
+	return r, snippet(r.Text, s.weight), true, nil
+}
+
+// mentionSnippet is the text around an entity's first mention that the filter admits.
+func (s *search) mentionSnippet(id string) (string, error) {
+	out := ""
+	err := s.v.sn.Mentions(id, "", func(m store.MentionSupport) error {
+		if ok, err := s.v.admits(m.DocID); err != nil || !ok || len(m.Spans) == 0 {
+			return err
+		}
+		d, err := s.v.at(m.DocID, m.Version)
+		if err != nil {
+			return err
+		}
+		span := m.Spans[0]
+		if span.Chunk >= len(d.meta.Chunks) {
+			return nil
+		}
+		c := d.meta.Chunks[span.Chunk]
+		text, err := s.v.slice(d, c.Start, c.End)
+		if err != nil {
+			return err
+		}
+		out = around(text, span.Start-c.Start, span.End-c.Start)
+		return store.ErrStop
+	})
+	return out, err
+}
