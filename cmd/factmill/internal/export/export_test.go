@@ -196,15 +196,15 @@ func TestCypher(t *testing.T) {
 
 func TestCypherStrings(t *testing.T) {
 	for in, want := range map[string]string{
-		``:                 `''`,
-		`it's`:             `'it\'s'`,
-		`a\`:               `'a\\'`,
-		"a\nb\r\tc":        `'a\nb\r\tc'`,
-		"\x1b\x00":         `'\u001B\u0000'`,
-		`\u0027 OR 1=1`:    `'\\' + 'u0027 OR 1=1'`,
-		`\\U`:              `'\\\\' + 'U'`,
-		`u\nu`:             `'u\\nu'`,
-		"東京 🔭":             `'東京 🔭'`,
+		``:                  `''`,
+		`it's`:              `'it\'s'`,
+		`a\`:                `'a\\'`,
+		"a\nb\r\tc":         `'a\nb\r\tc'`,
+		"\x1b\x00":          `'\u001B\u0000'`,
+		`\u0027 OR 1=1`:     `'\\' + 'u0027 OR 1=1'`,
+		`\\U`:               `'\\\\' + 'U'`,
+		`u\nu`:              `'u\\nu'`,
+		"東京 🔭":              `'東京 🔭'`,
 		"line\u2028end\xff": `'line\u2028end` + "\ufffd'",
 	} {
 		require.Equal(t, want, cypherString(in))

@@ -198,7 +198,9 @@ func TestSendSkips(t *testing.T) {
 	var skipped []string
 	u.Skip = func(p Problem) error { skipped = append(skipped, p.Error()); return nil }
 	files := inMemory(2, 10)
-	files = append(files, File{Key: "gone.txt", Open: func() (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: "gone.txt", Err: fs.ErrPermission} }})
+	files = append(files, File{Key: "gone.txt", Open: func() (fs.File, error) {
+		return nil, &fs.PathError{Op: "open", Path: "gone.txt", Err: fs.ErrPermission}
+	}})
 	sent, err := u.Send(t.Context(), append(files, inMemory(1, bundle.MaxEntry+1)...))
 	require.NoError(t, err)
 	require.Equal(t, 2, sent.Files)

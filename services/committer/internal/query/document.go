@@ -43,6 +43,9 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 		if err := decodeCursor(verbDocument, req.Cursor, &at); err != nil {
 			return out, err
 		}
+		if min(at.Version, at.Chunks, at.Text, at.Items) < 0 {
+			return out, badValue("cursor is not one that %s gave", verbDocument)
+		}
 	}
 	err := q.with(ctx, name, at.Seq, req.Offsets, func(v *view) error {
 		missing := api.Errorf(404, "document_not_found", "no document has the key %q", clip(req.Key))
@@ -164,6 +167,9 @@ func (v *view) documentText(d *docView, at *documentAt, b *budget, out *api.Docu
 	text, err := v.textOf(d)
 	if err != nil || at.Text >= len(text) {
 		return false, err
+	}
+	if !utf8.RuneStart(text[at.Text]) {
+		return false, badValue("cursor is not one that %s gave", verbDocument)
 	}
 	rest := text[at.Text:]
 	if b.take(textCost(rest)) {

@@ -51,6 +51,9 @@ func (q *Queries) Evidence(ctx context.Context, name string, req api.EvidenceGet
 		if err := decodeCursor(verbEvidence, req.Cursor, &at); err != nil {
 			return out, err
 		}
+		if at.Given < 0 {
+			return out, badValue("cursor is not one that %s gave", verbEvidence)
+		}
 		if req.AsOf != 0 && req.AsOf != at.Seq {
 			return out, badValue("as_of is %d: the cursor is of sequence %d", req.AsOf, at.Seq)
 		}

@@ -61,6 +61,9 @@ func (q *Queries) Export(ctx context.Context, name string, req api.Export) (api.
 		if err := decodeCursor(verbExport, req.Cursor, &at); err != nil {
 			return out, err
 		}
+		if min(at.Phase, at.Index, at.Skip) < 0 {
+			return out, badValue("cursor is not one that %s gave", verbExport)
+		}
 		if req.Seq != 0 && req.Seq != at.Seq {
 			return out, badValue("seq is %d: the cursor is of sequence %d", req.Seq, at.Seq)
 		}
@@ -157,32 +160,33 @@ type page struct {
 	rows []json.RawMessage
 	used int
 
-	row   []byte // under way
+	row   []byte // under way, without what earlier pages gave of it
 	piece string
 	last  bool
 	part  bool // the first row's beginning was given by earlier pages
 	skip  int  // bytes of it to leave out
-	// behind is the last mark of the row under way and how many bytes of row follow it.
-	place  string
-	behind int
+	marks []rowMark
+}
+
+// rowMark is a place from which a row can be written again, and how much of page.row lies before it.
+type rowMark struct {
+	place string
+	at    int
 }
 
 func (p *page) mark(place string) {
-	if p.skip > 0 { // a mark inside what was given already
-		return
+	if p.skip == 0 { // else the place lies in what was given already
+		p.marks = append(p.marks, rowMark{place, len(p.row)})
 	}
-	p.place, p.behind = place, 0
 }
 
 func (p *page) write(b []byte) error {
 	if p.skip > 0 {
 		n := min(p.skip, len(b))
 		p.skip -= n
-		p.behind += n
 		b = b[n:]
 	}
 	p.row = append(p.row, b...)
-	p.behind += len(b)
 	if len(p.rows) > 0 && p.used+len(p.row) > pageBytes {
 		return errPage
 	}
@@ -192,17 +196,17 @@ func (p *page) write(b []byte) error {
 	return nil
 }
 
-// cut gives what fits of the row as a piece of it.
+// cut gives what fits of the row as a piece of it. The next page writes the row again from the last mark in what was given.
 func (p *page) cut() error {
 	n := fits(string(p.row), pageBytes)
 	p.piece, p.last = string(p.row[:n]), false
-	left := len(p.row) - n
-	if left <= p.behind { // the cut lies behind the mark
-		p.at.Mark, p.at.Skip = p.place, p.behind-left
-	} else {
-		// The mark lies in what was not given: count from where this page began.
-		p.at.Skip += n
+	for i := len(p.marks) - 1; i >= 0; i-- {
+		if m := p.marks[i]; m.at <= n {
+			p.at.Mark, p.at.Skip = m.place, n-m.at
+			return errPage
+		}
 	}
+	p.at.Skip += n
 	return errPage
 }
 
@@ -219,7 +223,7 @@ func (p *page) end(at exportAt) error {
 	}
 	p.rows = append(p.rows, json.RawMessage(p.row))
 	p.used += len(p.row) + 1
-	p.row, p.at, p.place, p.behind = nil, at, "", 0
+	p.row, p.at, p.marks = nil, at, p.marks[:0]
 	return nil
 }
 

@@ -45,9 +45,6 @@ func (x *exporter) run(at exportAt) error {
 	x.resume = at.Mark
 	phases := []func(exportAt) error{x.documents, x.chunks, x.entities, x.relations, x.candidates, x.decisions}
 	for at.Phase < phaseEnd {
-		if at.Phase < 0 {
-			return badValue("cursor is not one that %s gave", verbExport)
-		}
 		if err := phases[at.Phase](at); err != nil {
 			return err
 		}
@@ -159,7 +156,6 @@ func (x *exporter) chunks(at exportAt) error {
 	return nil
 }
 
-// resumeRow gives the row that an earlier page began, by its id, to one; rows behind it follow.
 func (x *exporter) entities(at exportAt) error {
 	return x.v.sn.EntitiesAll(at.After, func(e store.EntityFold) error {
 		if err := x.v.tick(); err != nil {

@@ -1,0 +1,88 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// end marks a record as ended now.
+func (m *Machine) end(rec *Record, state, reason string) {
+	rec.State, rec.Reason, rec.EndedAt = state, reason, m.cfg.Now()
+}
+
+// endOps is what every end of a job writes: the record, what is left to clean, the event for the others.
+func (m *Machine) endOps(rec *Record) ([]store.Op, error) {
+	ops, err := m.recordOps(rec, false)
+	if err != nil {
+		return nil, err
+	}
+	c, err := encode(cleanup{EventSeq: rec.Job.At.Seq, Purge: rec.State == api.JobRolledBack})
+	if err != nil {
+		return nil, err
+	}
+	g := rec.Job.Graph
+	return append(ops,
+		store.Op{Graph: g, Space: spaceStaged, Key: stagedPrefix(rec.Job.ID), DeletePrefix: true},
+		store.Op{Graph: g, Space: spaceCleanup, Key: []byte(rec.Job.ID), Value: c}), nil
+}
+
+func stateEvent(rec *Record) (*events.JobState, error) {
+	b, err := encode(rec.status())
+	if err != nil {
+		return nil, err
+	}
+	return &events.JobState{Graph: rec.Job.Graph, Job: rec.Job.ID, Attempt: rec.Job.Attempt, State: rec.State,
+		Reason: rec.Reason, Seq: rec.CommitSeq, Status: b}, nil
+}
+
+// writeEnd writes the end of a job outside a commit, and tells who waits.
+func (m *Machine) writeEnd(ctx context.Context, rec *Record, more []store.Op) error {
+	ops, err := m.endOps(rec)
+	if err != nil {
+		return err
+	}
+	ev, err := stateEvent(rec)
+	if err != nil {
+		return err
+	}
+	out, err := m.st.OutboxOps(rec.Job.Graph, ev)
+	if err != nil {
+		return err
+	}
+	if err := m.st.Write(ctx, append(append(more, ops...), out...), true); err != nil {
+		return fmt.Errorf("end job %s: %w", rec.Job.ID, err)
+	}
+	m.ended(key{rec.Job.Graph, rec.Job.ID})
+	return nil
+}
+
+// ended forgets a job that ended and wakes who waits for it.
+func (m *Machine) ended(k key) {
+	m.outbox(k.graph)
+	m.mu.Lock()
+	if l := m.live[k]; l != nil {
+		for _, d := range l.docs {
+			m.cached -= d.size
+		}
+	}
+	delete(m.live, k)
+	delete(m.superseding, k)
+	m.wake(k)
+	m.mu.Unlock()
+	select {
+	case m.cleaned <- struct{}{}:
+	default:
+	}
+}
+
+// wake tells everybody who waits for a job to look again. Callers hold mu.
+func (m *Machine) wake(k key) {
+	for _, c := range m.waiters[k] {
+		close(c)
+	}
+	delete(m.waiters, k)
+}
