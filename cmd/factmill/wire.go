@@ -7,6 +7,7 @@ import (
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/services/chunker"
 	"github.com/factmill/factmill/services/committer"
+	"github.com/factmill/factmill/services/extractor"
 	"github.com/factmill/factmill/services/loader"
 	"github.com/factmill/factmill/services/resolver"
 	"github.com/factmill/factmill/services/reviewer"
@@ -27,6 +28,11 @@ var builders = []target.Builder{
 		c := resolver.FromConfig(cfg)
 		c.Pinned = pins(c.Pinned, pinned)
 		return resolver.New(c, deps)
+	}},
+	{Name: "extractor", Build: func(cfg *app.Config, _ string, pinned bool, deps app.Deps) (app.Service, error) {
+		c := extractor.FromConfig(cfg)
+		c.Pinned = pins(c.Pinned, pinned)
+		return extractor.New(c, deps)
 	}},
 	{Name: "chunker", Build: func(cfg *app.Config, _ string, pinned bool, deps app.Deps) (app.Service, error) {
 		c := chunker.FromConfig(cfg)

@@ -31,7 +31,7 @@ type Service struct {
 	graphs  *graphs.Graphs
 	jobs    *jobs.Machine
 	outbox  *outbox.Sender
-	query   *query.Query
+	query   *query.Queries
 	status  bus.Status
 	broken  chan error
 }

@@ -50,6 +50,19 @@ func endpoint(noun, name string, h bus.VerbFunc) bus.Endpoint {
 // none is a request without fields.
 type none struct{}
 
+// bare makes a verb without a request one that refuses any field.
+func bare[R any](fn func(ctx context.Context, graph string) (R, error)) func(context.Context, string, none) (R, error) {
+	return func(ctx context.Context, graph string, _ none) (R, error) { return fn(ctx, graph) }
+}
+
+func (s *Service) verify(ctx context.Context, graph string, _ api.Verify) (api.VerifyReply, error) {
+	r, err := s.st.Verify(ctx, graph, nil)
+	if errors.Is(err, store.ErrNoGraph) {
+		return api.VerifyReply{Checked: map[string]int{}, Problems: []api.Problem{}}, nil
+	}
+	return r, err
+}
+
 // serve answers in two pools: verbs that may wait for a job never hold up the others.
 func (s *Service) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -107,27 +120,23 @@ func (s *Service) jobCancel(ctx context.Context, graph string, req api.JobCancel
 func (s *Service) endpoints() []bus.Endpoint {
 	q, g := s.query, s.graphs
 	return []bus.Endpoint{
-		endpoint("query", "stats", verb(q.Stats)),
-		endpoint("query", "seq", verb(q.Seq)),
+		endpoint("query", "stats", verb(bare(q.Stats))),
+		endpoint("query", "seq", verb(bare(q.Seq))),
 		endpoint("query", "entity", verb(q.Entity)),
 		endpoint("query", "search", verb(q.Search)),
 		endpoint("query", "neighbors", verb(q.Neighbors)),
 		endpoint("query", "path", verb(q.Path)),
 		endpoint("query", "evidence", verb(q.Evidence)),
 		endpoint("query", "document", verb(q.Document)),
-		endpoint("query", "relation_types", verb(q.RelationTypes)),
+		endpoint("query", "relation_types", verb(bare(q.RelationTypes))),
 		endpoint("query", "stored", verb(q.Stored)),
 		endpoint("query", "records", verb(q.Records)),
 		endpoint("query", "export", verb(q.Export)),
 		endpoint("query", "verify", verb(s.verify)),
 		endpoint("schema", "get", verb(g.SchemaGet)),
 		endpoint("schema", "put", verb(g.SchemaPut)),
-		endpoint("schema", "history", verb(func(ctx context.Context, graph string, _ none) (api.SchemaHistoryReply, error) {
-			return g.SchemaHistory(ctx, graph)
-		})),
-		endpoint("settings", "get", verb(func(ctx context.Context, graph string, _ none) (api.SettingsReply, error) {
-			return g.SettingsGet(ctx, graph)
-		})),
+		endpoint("schema", "history", verb(bare(g.SchemaHistory))),
+		endpoint("settings", "get", verb(bare(g.SettingsGet))),
 		endpoint("settings", "put", verb(g.SettingsPut)),
 	}
 }

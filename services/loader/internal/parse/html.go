@@ -119,37 +119,41 @@ func (w *page) finish() Record {
 
 // run collects inline text with white space collapsed.
 type run struct {
-	b     strings.Builder
+	b     []byte
 	space bool
 }
 
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }
+
 func (r *run) add(s []byte) {
-	for _, c := range s {
-		if c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' {
-			r.space = true
-			continue
+	for len(s) > 0 {
+		n := 0
+		for n < len(s) && !isSpace(s[n]) {
+			n++
 		}
-		if r.space {
-			if n := r.b.Len(); n > 0 && r.b.String()[n-1] != '\n' {
-				r.b.WriteByte(' ')
+		if n > 0 {
+			if r.space && len(r.b) > 0 && r.b[len(r.b)-1] != '\n' {
+				r.b = append(r.b, ' ')
 			}
 			r.space = false
+			r.b = append(r.b, s[:n]...)
 		}
-		r.b.WriteByte(c)
+		for s = s[n:]; len(s) > 0 && isSpace(s[0]); s = s[1:] {
+			r.space = true
+		}
 	}
 }
 
 func (r *run) line() {
-	if r.b.Len() > 0 {
-		r.b.WriteByte('\n')
+	if len(r.b) > 0 {
+		r.b = append(r.b, '\n')
 	}
 	r.space = false
 }
 
 func (r *run) take() string {
-	s := strings.TrimRight(r.b.String(), "\n")
-	r.b.Reset()
-	r.space = false
+	s := strings.TrimRight(string(r.b), "\n")
+	r.b, r.space = r.b[:0], false
 	return s
 }
 
@@ -163,7 +167,7 @@ func (w *page) text(s []byte) {
 	case w.tab.depth > 0 && w.count["caption"] == 0:
 		w.tab.text(s)
 	case w.pre > 0:
-		w.para.b.Write(s)
+		w.para.b = append(w.para.b, s...)
 	default:
 		w.para.add(s)
 	}
@@ -273,7 +277,7 @@ func (w *page) leave(k kind) {
 		w.leaveTable()
 		return
 	case caption:
-		if w.para.b.Len() > 0 && w.tab.rows > 0 {
+		if len(w.para.b) > 0 && w.tab.rows > 0 {
 			w.tab.rows = 0 // a caption amid the rows: what follows is a table of its own
 		}
 		w.flush()
@@ -312,7 +316,7 @@ func (w *page) br() {
 	case w.tab.depth > 0 && w.count["caption"] == 0:
 		w.tab.gap()
 	case w.pre > 0:
-		w.para.b.WriteByte('\n')
+		w.para.b = append(w.para.b, '\n')
 	default:
 		w.para.line()
 	}
@@ -372,8 +376,8 @@ func (w *page) marker() string {
 // flush writes the paragraph under way.
 func (w *page) flush() {
 	if w.pre > 0 {
-		if s := w.para.b.String(); s != "" && s[len(s)-1] != '\n' {
-			w.para.b.WriteByte('\n')
+		if n := len(w.para.b); n > 0 && w.para.b[n-1] != '\n' {
+			w.para.b = append(w.para.b, '\n')
 		}
 		return
 	}
@@ -407,8 +411,8 @@ func (w *page) separate(kind byte) {
 
 // code writes preformatted text as a fenced block.
 func (w *page) code() {
-	s := w.para.b.String()
-	w.para.b.Reset()
+	s := string(w.para.b)
+	w.para.b = w.para.b[:0]
 	s = strings.TrimRight(strings.TrimPrefix(s, "\n"), " \t\n")
 	if strings.TrimSpace(s) == "" {
 		return
