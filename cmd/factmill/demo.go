@@ -158,7 +158,10 @@ func (c *cli) showDemo(ctx context.Context, s *target.Session, job json.RawMessa
 				return render.Relations(w, "  ", 2, r.Edges...)
 			})},
 		{"candidates", "What the schema kept out, most seen first (nothing of it is a fact yet)", "review.list",
-			api.ReviewList{Limit: &limit}, decoded(render.Groups)},
+			api.ReviewList{Limit: &limit}, decoded(func(w io.Writer, r api.ReviewListReply) error {
+				r.Next = "" // the list is the next thing to type
+				return render.Groups(w, r)
+			})},
 	}
 	all := map[string]json.RawMessage{"job": job}
 	for _, p := range parts {

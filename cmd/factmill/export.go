@@ -66,6 +66,7 @@ func (c *cli) export(ctx context.Context, s *target.Session, w *export.Writer, r
 	p := render.NewProgress(c.err, false, c.now)
 	defer p.Done()
 	rows, ended := 0, false
+	var join api.ExportRows
 	files, err := w.Write(func() ([]json.RawMessage, error) {
 		if ended {
 			return nil, io.EOF
@@ -82,10 +83,11 @@ func (c *cli) export(ctx context.Context, s *target.Session, w *export.Writer, r
 			return nil, fmt.Errorf("the export does not move on from cursor %q", r.Next)
 		}
 		req.Cursor, req.Seq, ended = r.Next, r.Seq, r.Next == ""
-		if rows += len(r.Rows); !ended {
+		whole := join.Add(r)
+		if rows += len(whole); !ended {
 			p.Set(int64(rows), int64(r.Total), "exporting rows")
 		}
-		return r.Rows, nil
+		return whole, nil
 	})
 	p.Done()
 	if err != nil || len(files) == 0 {

@@ -97,8 +97,13 @@ func (s *Service) Run(ctx context.Context) error {
 		cfg bus.RunConfig
 		h   bus.Handler
 	}{{list, s.list}, {fetch, s.fetch}}
-	errs := make([]error, len(stages)+1)
+	errs := make([]error, len(stages)+2)
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer stop()
+		info := bus.ServiceInfo{Name: name, Version: "0.1.0", Description: "lists sources and fetches their documents"}
+		errs[len(stages)+1] = s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Log: s.deps.Log})
+	})
 	for i, st := range stages {
 		wg.Go(func() {
 			defer stop() // one cannot work without the other
@@ -117,7 +122,8 @@ func subject(graph, verb string) string { return events.Root + "." + graph + "."
 
 // Open implements Jobs.
 func (c *client) Open(ctx context.Context, g string, req api.JobOpen) (reply api.JobOpenReply, err error) {
-	return reply, c.conn.Request(ctx, subject(g, "jobs.open"), req, &reply)
+	err = c.conn.Request(ctx, subject(g, "jobs.open"), req, &reply)
+	return reply, err
 }
 
 // Stored implements Documents.

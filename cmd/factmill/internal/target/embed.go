@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/bus/embedded"
+	"github.com/factmill/factmill/pkg/events"
 )
 
 // readyWait is how long the services may take to get ready: opening a large store after a crash takes its time.
@@ -118,7 +120,11 @@ func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus
 		}
 		return nil
 	}
-	if err := ready(ctx, services, ended); err != nil {
+	err = ready(ctx, services, ended)
+	if err == nil {
+		err = s.answered(ctx, ended)
+	}
+	if err != nil {
 		cancel()
 		if !errors.Is(err, errStopped) {
 			err = errors.Join(err, <-ended)
@@ -155,4 +161,33 @@ func ready(ctx context.Context, services []app.Service, ended <-chan error) erro
 		case <-tick.C:
 		}
 	}
+}
+
+// nouns of the verbs that commands ask; their services answer unknown verbs too, with a refusal.
+var nouns = []string{"settings", "jobs", "review"}
+
+// answered waits until the verbs are answered. A service's last subscription is the one for unknown verbs: when such a verb is
+// answered, all are.
+func (s *Session) answered(ctx context.Context, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for _, noun := range nouns {
+		for {
+			err := s.Conn.Request(ctx, events.Root+"."+s.Graph+"."+noun+".ready", nil, nil)
+			var refused *api.Error
+			if errors.As(err, &refused) && refused.Code != "not_ready" {
+				break
+			}
+			select {
+			case err := <-ended:
+				return fmt.Errorf("%w: %w", errStopped, err)
+			case <-ctx.Done():
+				return errors.Join(fmt.Errorf("the verbs of %s are not answered", noun), ctx.Err())
+			case <-tick.C:
+			}
+		}
+	}
+	return nil
 }

@@ -295,7 +295,7 @@ func (l *live) countEnd(e *events.Ended, n int) {
 		return
 	}
 	l.failuresOf(e.Failure.Stage).Add(*e.Failure)
-	if e.Outcome == events.OutcomeFailed && l.rec.Job.ErrorPolicy == events.PolicyRaise {
+	if e.Outcome == events.OutcomeFailed && (l.rec.Job.ErrorPolicy == events.PolicyRaise || events.JobFault(e.Failure.Code)) {
 		l.failWith(*e.Failure)
 	}
 }

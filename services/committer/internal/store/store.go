@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -43,8 +45,9 @@ type Options struct {
 	BatchBytes int
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// Fatal is told once when a write failed in a way after which the store must be opened anew. Every later call answers
-	// ErrBroken. Fatal may end the process; it must not call the store.
+	// Fatal is told once when a write failed in a way after which the store must be opened anew. It should end the process:
+	// Pebble counts on it, and calls that are under way may never return. It must not call the store. Without it every
+	// later call answers ErrBroken.
 	Fatal func(error)
 	// ReserveBytes of free space: below it new commits and writes are refused with ErrNoSpace. Defaults to 0, no reserve.
 	ReserveBytes uint64
@@ -119,10 +122,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	lock, err := pebble.LockDirectory(o.Dir, o.FS)
 	if err != nil {
-		if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-			return nil, fmt.Errorf("lock data directory %s: %w", o.Dir, err)
+		if lockHeld(err) {
+			return nil, fmt.Errorf("%w: %s (another process has it open: %v)", ErrInUse, o.Dir, err)
 		}
-		return nil, fmt.Errorf("%w: %s (another process has it open: %v)", ErrInUse, o.Dir, err)
+		return nil, fmt.Errorf("lock data directory %s: %w", o.Dir, err)
 	}
 	s := &Store{opt: o, lock: lock, graphs: map[string]*graphState{}, byID: map[uint32]*graphState{},
 		closing: make(chan struct{}), snaps: map[*Snapshot]struct{}{}, txns: map[*Txn]struct{}{}}
@@ -134,6 +137,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return s, nil
+}
+
+// lockHeld tells a lock that somebody holds from one that cannot be made. The system call fails with a bare number; the file
+// it needs fails with a path; a second Open of one process has only words.
+func lockHeld(err error) bool {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return false
+	}
+	var no syscall.Errno
+	return errors.As(err, &no) || strings.Contains(err.Error(), "lock held by current process")
 }
 
 func (s *Store) open(ctx context.Context) error {

@@ -8,7 +8,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,9 +30,6 @@ func TestOpenInUse(t *testing.T) {
 	_, err := Open(t.Context(), o)
 	require.ErrorIs(t, err, ErrInUse)
 	require.ErrorContains(t, err, o.Dir)
-	if os.Getenv("STORE_CHILD") != "" {
-		return
-	}
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOpenChild$", "-test.v")
 	child.Env = append(os.Environ(), "STORE_CHILD="+o.Dir)
 	out, err := child.CombinedOutput()
@@ -398,12 +398,13 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// A write error at any place breaks the store loudly; reopening finds the old state or the new one.
+// A write error at any place ends the process or comes back as an error; reopening finds the old state or the new one, and
+// the new one whenever the commit said that it was done. Each try is a process of its own, as Pebble asks for.
 func TestWriteErrors(t *testing.T) {
-	clean := false
-	for n := int32(0); !clean; n += 1 + n/8 {
-		mem := vfs.NewCrashableMem()
-		o := options(mem)
+	ends := map[string]int{}
+	for n, clean := 0, false; !clean; n += 1 + n/4 {
+		o := options(vfs.Default)
+		o.Dir = t.TempDir()
 		s, err := Open(t.Context(), o)
 		require.NoError(t, err)
 		s.Graph(g, true)
@@ -411,56 +412,91 @@ func TestWriteErrors(t *testing.T) {
 		before := dumpOpen(t, s, 0)
 		require.NoError(t, s.Close())
 
-		var left *errorfs.InjectIndex
-		left = errorfs.OnIndex(n)
-		inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || strings.HasSuffix(op.Path, "LOCK") {
-				return nil
-			}
-			return left.MaybeError(op)
-		})
-		o.FS = errorfs.Wrap(mem, inject)
-		o.BatchBytes = 8 << 10
-		told := 0
-		o.Fatal = func(err error) { require.ErrorIs(t, err, ErrBroken); told++ }
-		outcome := func() error {
-			s, err := Open(t.Context(), o)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = s.Close() }()
-			txn, err := s.Begin(t.Context(), g)
-			if err != nil {
-				return err
-			}
-			for _, c := range corpus(t, 8, 3) {
-				c.SchemaFP = "other"
-				if _, err := txn.Apply(t.Context(), c); err != nil {
-					return errors.Join(err, txn.Abort())
-				}
-			}
-			if _, err := txn.Finish(t.Context(), nil); err != nil {
-				return errors.Join(err, txn.Abort())
-			}
-			return nil
-		}()
-		clean = left.Load() >= 0
-		require.LessOrEqual(t, told, 1)
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWriteErrorChild$", "-test.v")
+		child.Env = append(os.Environ(), "STORE_ERROR_DIR="+o.Dir, fmt.Sprintf("STORE_ERROR_AT=%d", n))
+		out, err := child.CombinedOutput()
+		end := endRE.FindString(string(out))
+		if strings.Contains(string(out), "pebble/v2.(*DB).rotateWAL") && child.ProcessState.ExitCode() == 2 {
+			end = "END fatal" // here Pebble ends the process itself
+		}
+		require.NotEmpty(t, end, "error %d: %v: %s", n, err, out)
+		ends[end]++
+		clean = end == "END clean"
 
-		o.FS, o.Fatal = mem.CrashClone(vfs.CrashCloneCfg{}), nil
 		s, err = Open(t.Context(), o)
 		require.NoError(t, err)
 		seq, err := s.Seq(g)
 		require.NoError(t, err)
 		verified(t, s)
-		if seq == 1 {
-			require.Error(t, outcome)
+		switch {
+		case seq == 1:
+			require.NotContains(t, []string{"END clean", "END done"}, end)
 			require.Equal(t, before, dumpOpen(t, s, 0))
-		} else {
+		default:
 			require.Equal(t, uint64(2), seq)
 			require.NotEqual(t, before, dumpOpen(t, s, 0))
+			require.Equal(t, before, dumpOpen(t, s, 1))
 		}
 		require.NoError(t, s.Close())
+	}
+	require.NotZero(t, ends["END fatal"], "%v", ends)
+	require.NotZero(t, ends["END error"], "%v", ends)
+}
+
+var endRE = regexp.MustCompile(`END [a-z]+`)
+
+// TestWriteErrorChild is the process of TestWriteErrors: it commits on a file system whose nth write fails.
+func TestWriteErrorChild(t *testing.T) {
+	o := options(vfs.Default)
+	if o.Dir = os.Getenv("STORE_ERROR_DIR"); o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	n, err := strconv.Atoi(os.Getenv("STORE_ERROR_AT"))
+	if err != nil {
+		n = 1 << 30
+	}
+	var writes atomic.Int64
+	o.FS = errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || writes.Add(1) != int64(n)+1 {
+			return nil
+		}
+		return errorfs.ErrInjected
+	}))
+	o.BatchBytes, o.MemTableBytes = 8<<10, 64<<10
+	o.Fatal = func(error) {
+		fmt.Println("END fatal")
+		os.Exit(3)
+	}
+	err = func() error {
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			return err
+		}
+		s.Graph(g, true)
+		defer func() { _ = s.Close() }()
+		txn, err := s.Begin(t.Context(), g)
+		if err != nil {
+			return err
+		}
+		for _, c := range corpus(t, 8, 3) {
+			c.SchemaFP = "other"
+			if _, err := txn.Apply(t.Context(), c); err != nil {
+				return errors.Join(err, txn.Abort())
+			}
+		}
+		if _, err := txn.Finish(t.Context(), nil); err != nil {
+			return errors.Join(err, txn.Abort())
+		}
+		return nil
+	}()
+	switch {
+	case err != nil:
+		require.ErrorIs(t, err, errorfs.ErrInjected)
+		fmt.Println("END error")
+	case writes.Load() > int64(n):
+		fmt.Println("END done")
+	default:
+		fmt.Println("END clean")
 	}
 }
 

@@ -54,6 +54,7 @@ type document struct {
 
 // Close implements extract.Reader.
 func (d *document) Close() {
+	large := len(d.names) > maxNames/10 // a map keeps its size when it is emptied
 	clear(d.names)
 	clear(d.short)
 	d.order = d.order[:0]
@@ -61,7 +62,7 @@ func (d *document) Close() {
 	for i := range d.chunks {
 		d.chunks[i].text = ""
 	}
-	if cap(d.chunks) <= 256 {
+	if cap(d.chunks) <= 256 && len(d.lowers.slots) <= 1<<16 && !large {
 		pool.Put(d)
 	}
 }
@@ -116,9 +117,9 @@ type name struct {
 
 // shortForm is a name that a short form stands for.
 type shortForm struct {
-	full   *name
-	rule   string
-	conf   float64
+	full    *name
+	rule    string
+	conf    float64
 	twofold bool
 }
 

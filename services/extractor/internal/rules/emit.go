@@ -9,8 +9,7 @@ import (
 type emitter struct {
 	entities  []extract.Entity
 	relations []extract.Relation
-	runs      []int32 // the run behind each entity
-	used      []bool  // by match: a relation came of it
+	foci      [][2]focus // by sentence: the person and the thing that a pronoun there may stand for
 }
 
 const minConfidence = 0.3
@@ -18,7 +17,7 @@ const minConfidence = 0.3
 // emit says the items of a settled chunk.
 func (d *document) emit(c *chunk) extract.Items {
 	b := &d.buf
-	b.entities, b.relations, b.runs, b.used = b.entities[:0], b.relations[:0], b.runs[:0], b.used[:0]
+	b.entities, b.relations, b.foci = b.entities[:0], b.relations[:0], b.foci[:0]
 	for i := range c.runs {
 		r := &c.runs[i]
 		r.emitted = -1
@@ -26,7 +25,6 @@ func (d *document) emit(c *chunk) extract.Items {
 			continue
 		}
 		r.emitted = len(b.entities)
-		b.runs = append(b.runs, int32(i))
 		b.entities = append(b.entities, extract.Entity{
 			Type: d.rs.label(r.typ), Name: collapse(c.text[r.start:r.end]), Of: r.of, Start: r.start, End: r.end,
 			Confidence: extract.Scored(round(r.conf)), Rule: r.rule,
@@ -62,6 +60,7 @@ func (d *document) relate(c *chunk) {
 		for next < len(c.match) && int(c.match[next].sent) == k {
 			next++
 		}
+		d.buf.foci = append(d.buf.foci, [2]focus{person, other})
 		d.sentenceRelations(c, s, c.match[from:next], person, other)
 		d.refocus(c, int32(k), &person, &other)
 	}

@@ -52,7 +52,7 @@ const (
 	firm
 	cue
 	placeIn // a word after which "in" begins a place
-	finite // a form of a verb that some phrase uses
+	finite  // a form of a verb that some phrase uses
 )
 
 var sections = map[string]flag{

@@ -56,7 +56,7 @@ func (d *document) matchElems(c *chunk, s *prose.Sentence, start, i int, elems [
 		e := &elems[k]
 		if e.kind == gapWords {
 			for n := 1; n <= 3 && i+n < s.Last; n++ {
-				if !c.lower(i+n-1) || c.runAt[i+n-1] > 0 || c.info[i+n-1].flags&(conj|relative) != 0 {
+				if !c.lower(i+n-1) || c.runAt[i+n-1] > 0 || c.info[i+n-1].flags&(conj|relative) != 0 || c.tokens[i+n-1].Hash == hashIts || c.tokens[i+n-1].Hash == hashTheir {
 					return 0
 				}
 				if last := d.matchElems(c, s, start, i+n, elems[k+1:]); last > 0 {
@@ -204,6 +204,8 @@ func (d *document) left(c *chunk, m *match) argument {
 			w.gap++
 			w.i--
 		case c.info[w.i].is(prep) && w.i+1 < len(c.tokens) && c.tokens[w.i+1].Kind == prose.Number, e.month > 0:
+			w.i--
+		case w.headNoun():
 			w.i--
 		default:
 			if w.definite(ph) {
@@ -383,6 +385,16 @@ func (w *walk) skipParen() {
 		}
 	}
 	w.i = w.s.First - 1
+}
+
+// headNoun tells whether the walk stands on the noun of the name before it: "the LARCH dataset".
+func (w *walk) headNoun() bool {
+	c := w.c
+	if w.i <= w.s.First || c.runAt[w.i-1] == 0 || !c.lower(w.i) {
+		return false
+	}
+	r, e := &c.runs[c.runAt[w.i-1]-1], c.info[w.i]
+	return e.near > 0 && e.near == r.typ || e.is(thing) && r.rule == "noun after"
 }
 
 // definite tells whether "the company" ends at the walk: a noun that stands for a name before.

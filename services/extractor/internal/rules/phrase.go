@@ -79,8 +79,8 @@ func (s slot) admits(rs *ruleset, t uint16) bool {
 
 // relationRule is one relation that phrases state.
 type relationRule struct {
-	label    string // the schema's label, or our own name where the schema has none
-	declared bool
+	label          string // the schema's label, or our own name where the schema has none
+	declared       bool
 	source, target slot
 }
 
@@ -176,8 +176,10 @@ func (rs *ruleset) userPhrase(text string, verbs map[string]forms) (phrase, erro
 		e := elem{kind: literal, words: []elemWord{{hashWord(w), anyForm}}}
 		if base := lemma(w, verbs); i == 0 && base != "" && !(len(words) > 1 && words[len(words)-1] == "by") {
 			e = rs.parseElem("~"+base, verbs)
-			if _, ok := e.find(hashWord(w)); !ok {
+			if f, ok := e.find(hashWord(w)); !ok {
 				e.words = append(e.words, elemWord{hashWord(w), anyForm})
+			} else if f == pastForm && len(words) > 1 {
+				e.kind = participle // "mounted on" is "was mounted on" too
 			}
 		} else if i == 0 && base != "" {
 			e = elem{kind: participle, words: []elemWord{{hashWord(w), anyForm}}}

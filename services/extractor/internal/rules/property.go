@@ -107,6 +107,17 @@ func (d *document) holder(c *chunk, s *prose.Sentence, sent int32, i int, v valu
 			return -1
 		}
 	}
+	// "It was founded in 1911", "The observatory was founded"
+	f := d.buf.foci[sent]
+	for k := s.First; k < min(s.First+2, i); k++ {
+		e := c.info[k]
+		if c.tokens[k].Kind != prose.Word || e.flags&(pronounHe|pronounShe|pronounIt) == 0 && !(k > s.First && e.near == t && c.tokens[k-1].Hash == hashThe) {
+			continue
+		}
+		if run, cost := d.resolve(c, s, k, f[0], f[1]); run >= 0 && cost < 0.2 && fits(&c.runs[run]) {
+			return c.runs[run].emitted
+		}
+	}
 	return -1
 }
 

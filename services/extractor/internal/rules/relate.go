@@ -233,7 +233,7 @@ func (c *chunk) possessiveRole(s *prose.Sentence, i int) bool {
 		if c.info[i+n].is(role) && c.tokens[i+n].Kind == prose.Word {
 			return true
 		}
-		if !c.lower(i+n) {
+		if !c.lower(i + n) {
 			return false
 		}
 	}

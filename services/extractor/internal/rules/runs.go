@@ -7,15 +7,18 @@ import (
 )
 
 var (
-	hashThe = prose.Hash("the")
-	hashOf  = prose.Hash("of")
-	hashFor = prose.Hash("for")
-	hashAnd = prose.Hash("and")
-	hashBy  = prose.Hash("by")
-	hashTo  = prose.Hash("to")
-	hashIn  = prose.Hash("in")
-	hashAs  = prose.Hash("as")
-	hashVer = prose.Hash("version")
+	hashThe   = prose.Hash("the")
+	hashOf    = prose.Hash("of")
+	hashFor   = prose.Hash("for")
+	hashAnd   = prose.Hash("and")
+	hashBy    = prose.Hash("by")
+	hashTo    = prose.Hash("to")
+	hashIn    = prose.Hash("in")
+	hashAs    = prose.Hash("as")
+	hashVer   = prose.Hash("version")
+	hashSt    = prose.Hash("st")
+	hashIts   = prose.Hash("its")
+	hashTheir = prose.Hash("their")
 )
 
 const maxRun = 12 // tokens
@@ -204,6 +207,10 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 				}
 				continue
 			}
+		case t.Hash == prose.Possessive && next+1 < s.Last && c.capital(next+1) && c.info[next+1].in > 0 &&
+			(c.tokens[first].Hash == hashSt || c.info[first].is(honorific)): // St. Mary's Hospital, King's College
+			last, head = next+2, next+1
+			continue
 		case t.Kind == prose.Number && c.numbered(s, next):
 			return last + 1, head
 		}

@@ -153,7 +153,9 @@ func (c *chunk) roleBefore(r *run) bool {
 	return i >= 0 && c.info[i].is(role) && c.tokens[r.first].Space && c.tokens[i].Kind == prose.Word && c.sameSentence(i, r)
 }
 
-func (c *chunk) sameSentence(i int, r *run) bool { return i >= c.sents[r.sent].First && i < c.sents[r.sent].Last }
+func (c *chunk) sameSentence(i int, r *run) bool {
+	return i >= c.sents[r.sent].First && i < c.sents[r.sent].Last
+}
 
 // roleAfter: "Mara Quill, an engineer", "Mara Quill was the chief engineer".
 func (c *chunk) roleAfter(r *run) bool {
@@ -272,6 +274,9 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 	best, bestConf := -1, 0.0
 	for n := 0; n < 6 && i+1 < s.Last; n++ {
 		i++
+		if c.runAt[i] > 0 || c.capital(i) {
+			continue // a Python library
+		}
 		if !c.lower(i) || c.info[i].flags&(prep|conj|relative|finite|pronoun) != 0 && c.info[i].near == 0 && !c.info[i].is(thing) {
 			break
 		}

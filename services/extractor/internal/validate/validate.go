@@ -127,11 +127,11 @@ func (v *Validator) count(kind, label, sample string, reasons []string) {
 // chunk is one call of Chunk.
 type chunk struct {
 	*Validator
-	text            string
-	raw             extract.Items
-	out             graph.ChunkItems
-	entities        int // that were not dropped: kept and candidates
-	relations       int
+	text      string
+	raw       extract.Items
+	out       graph.ChunkItems
+	entities  int // that were not dropped: kept and candidates
+	relations int
 }
 
 // fault notes a reason of the item under check.
