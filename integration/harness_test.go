@@ -287,7 +287,14 @@ type result struct {
 // run runs the factmill command.
 func run(t testing.TB, stdin string, args ...string) result {
 	t.Helper()
+	return runIn(t, "", stdin, args...)
+}
+
+// runIn runs the factmill command in a directory.
+func runIn(t testing.TB, dir, stdin string, args ...string) result {
+	t.Helper()
 	cmd := exec.Command(binary(t, "factmill"), args...)
+	cmd.Dir = dir
 	cmd.Env = cleanEnv(t)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
@@ -322,10 +329,10 @@ func (c *cluster) sound(graph string) {
 	require.NotZero(c.t, r.Keys)
 }
 
-// example is the corpus that the demo shows.
-func example(t testing.TB) (docs, schema string) {
+// example is the directory of the corpus that the demo shows: docs, schema.yaml, expected.jsonl.
+func example(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root, "examples", "observatories"))
 	require.NoError(t, err)
-	return filepath.Join(dir, "docs"), filepath.Join(dir, "schema.yaml")
+	return dir
 }

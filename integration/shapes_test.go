@@ -15,8 +15,8 @@ import (
 // ingestExample ingests the example corpus as a user does and returns the canonical export.
 func (c *cluster) ingestExample() string {
 	c.t.Helper()
-	docs, schema := example(c.t)
-	c.cli(0, "ingest", docs, "--schema", schema)
+	r := runIn(c.t, example(c.t), "", "ingest", "docs", "--schema", "schema.yaml", "--nats", c.url)
+	require.Zero(c.t, r.code, r.stderr)
 	c.sound("default")
 	return c.export("default")
 }

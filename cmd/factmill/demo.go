@@ -121,7 +121,7 @@ func (c *cli) demo(ctx context.Context, s *target.Session) error {
 	if err != nil {
 		return errors.Join(err, up.Remove(ctx, sent))
 	}
-	raw, st, err := c.wait(ctx, s, job)
+	raw, st, err := c.wait(ctx, s, job, sent.Files)
 	if err != nil {
 		return err
 	}

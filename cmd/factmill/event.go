@@ -46,7 +46,7 @@ func stdinInput(f *feed, b []byte) (input, error) {
 		key = "inline:" + fingerprint.ContentHash(fingerprint.Normalize(string(b)))[:16]
 		f.event.Key = key
 	}
-	return input{files: []ingest.File{memory("stdin", b)}}, nil
+	return input{files: []ingest.File{memory("stdin.txt", b)}}, nil
 }
 
 // memory is a file of bytes at hand; its document's key goes with the upload.

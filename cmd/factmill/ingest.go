@@ -208,7 +208,7 @@ func (c *cli) job(ctx context.Context, s *target.Session, f *feed, in *input) er
 	if f.noWait {
 		return c.accepted(job)
 	}
-	raw, st, err := c.wait(ctx, s, job)
+	raw, st, err := c.wait(ctx, s, job, sent.Files)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,11 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 )
 
-// pollWait is how long one question after a job waits: how often progress is shown.
-const pollWait = time.Second
+// How long one question after a job waits: how often progress is shown in lines, and as a bar.
+const (
+	pollWait    = time.Second
+	pollWaitBar = 250 * time.Millisecond
+)
 
 func (c *cli) jobsCmd() *cobra.Command {
 	return parent("jobs", "Look at jobs, wait for one, cancel one", `A job is one ingest call: one or many documents, committed whole or not at all.`,
@@ -76,7 +79,7 @@ held, 1 rolled back, 4 committed without some documents. An interrupt leaves the
 		Example: "  factmill jobs watch j42",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
-				raw, st, err := c.wait(ctx, s, args[0])
+				raw, st, err := c.wait(ctx, s, args[0], 0)
 				if err != nil {
 					return err
 				}
@@ -101,13 +104,17 @@ func (c *cli) jobsCancelCmd() *cobra.Command {
 	return cmd
 }
 
-// wait follows a job to its end, or until it is held. Services that are away for a moment are asked again until the time-out.
-func (c *cli) wait(ctx context.Context, s *target.Session, job string) (json.RawMessage, api.JobStatus, error) {
+// wait follows a job to its end, or until it is held; expect is how many documents it has at least. Services that are away for a moment are asked again until the time-out.
+func (c *cli) wait(ctx context.Context, s *target.Session, job string, expect int) (json.RawMessage, api.JobStatus, error) {
 	p := render.NewProgress(c.err, false, c.now)
 	defer p.Done()
+	every := pollWait
+	if render.Terminal(c.err) {
+		every = pollWaitBar
+	}
 	var lost time.Time
 	for {
-		raw, err := s.Ask(ctx, "jobs.get", api.JobGet{Job: job, Wait: pollWait.String()})
+		raw, err := s.Ask(ctx, "jobs.get", api.JobGet{Job: job, Wait: every.String()})
 		if err == nil {
 			lost = time.Time{}
 			st, err := decode[api.JobStatus](raw)
@@ -117,7 +124,7 @@ func (c *cli) wait(ctx context.Context, s *target.Session, job string) (json.Raw
 			if api.Ended(st.State) || st.State == api.JobHeld {
 				return raw, st, nil
 			}
-			done, total, what := render.Step(st)
+			done, total, what := render.Step(st, expect)
 			p.Set(done, total, what)
 			continue
 		}
@@ -134,7 +141,7 @@ func (c *cli) wait(ctx context.Context, s *target.Session, job string) (json.Raw
 		if c.now().Sub(lost) > c.timeout {
 			return nil, api.JobStatus{}, fmt.Errorf("job %s may still run; look with: factmill jobs watch %s: %w", job, job, err)
 		}
-		if err := pause(ctx, pollWait/2); err != nil {
+		if err := pause(ctx, every/2); err != nil {
 			return nil, api.JobStatus{}, interrupted(ctx, s, job)
 		}
 	}

@@ -279,7 +279,7 @@ func (c *cli) schemaHistoryCmd() *cobra.Command {
 					if x.Active {
 						mark = "active"
 					}
-					t.Row(fmt.Sprint(x.Revision), x.Name, x.Version, x.Fingerprint, x.PutAt, x.Actor, mark)
+					t.Row(fmt.Sprint(x.Revision), x.Name, x.Version, x.Fingerprint, render.Time(x.PutAt), x.Actor, mark)
 				}
 				return t.Write(w)
 			}),

@@ -99,6 +99,7 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 	}
 	reg := app.NewRegistry()
 	var services, all []app.Service
+	var names []string
 	for i, b := range chosen {
 		o := c.cfg.BusOptions(b.Name)
 		o.Log = log.With("service", b.Name)
@@ -116,7 +117,7 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.Name, err)
 		}
-		services = append(services, svc)
+		services, names = append(services, svc), append(names, b.Name)
 		all = append(all, svc, app.WatchConn(conn))
 	}
 	health, err := app.ListenHealth(http, reg, func() []app.Service { return services })
@@ -127,7 +128,10 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 		all = append(all, app.HealthService(health))
 		log.Info("health", "address", health.Addr())
 	}
-	return app.RunAll(ctx, log, all...)
+	log.Info("serving", "services", strings.Join(names, ","), "version", version)
+	err = app.RunAll(ctx, log, all...)
+	log.Info("stopped")
+	return err
 }
 
 // shareable is a server's address that may be shown and used by others: none when it holds a password.

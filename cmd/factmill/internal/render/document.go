@@ -32,7 +32,7 @@ func Document(w io.Writer, r api.DocumentReply) error {
 			if v.Version == r.Version {
 				mark = "* "
 			}
-			t.Row(mark, fmt.Sprint(v.Version), v.FromTime, v.ClosedTime, v.Job, v.ContentHash)
+			t.Row(mark, fmt.Sprint(v.Version), Time(v.FromTime), Time(v.ClosedTime), v.Job, v.ContentHash)
 		}
 		p.table(t)
 	}

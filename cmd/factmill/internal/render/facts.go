@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
@@ -41,6 +42,15 @@ func (p *printer) table(t *Table) {
 
 // Confidence writes a confidence with two digits.
 func Confidence(c float64) string { return strconv.FormatFloat(c, 'f', 2, 64) }
+
+// Time shortens an RFC 3339 time to its seconds; what is none stays as it is.
+func Time(s string) string {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return s
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
 
 // place is where a quote stands.
 func place(e graph.Evidence) string {

@@ -169,7 +169,7 @@ func Jobs(w io.Writer, r api.JobListReply) error {
 		if j.CommitSeq > 0 {
 			seq = fmt.Sprint(j.CommitSeq)
 		}
-		t.Row(j.Job, j.State, j.Op, Number(j.Documents.Total), seq, j.OpenedAt, j.Reason)
+		t.Row(j.Job, j.State, j.Op, Number(j.Documents.Total), seq, Time(j.OpenedAt), j.Reason)
 	}
 	p.table(t)
 	if r.Next != "" {
@@ -178,17 +178,21 @@ func Jobs(w io.Writer, r api.JobListReply) error {
 	return p.err
 }
 
-// Step is how far a job is: done and total steps over all stages, and the stage that has the most waiting.
-func Step(s api.JobStatus) (done, total int64, what string) {
+// Step is how far a job is, in documents: done and total, and what it does now. expect is how many documents there are at
+// least, where that is known; records in files make them more.
+func Step(s api.JobStatus, expect int) (done, total int64, what string) {
 	what = "job " + s.Job + " " + strings.ReplaceAll(s.State, "_", " ")
 	most := 0
 	for _, p := range s.Progress {
-		done += int64(p.Done)
-		total += int64(p.Done + p.Waiting)
+		// The stage that is furthest has seen the fewest documents through: all of them count what the first one saw.
+		done, total = int64(p.Done), max(total, int64(p.Done+p.Waiting))
 		if p.Waiting > most {
-			most = p.Waiting
-			what = p.Stage
+			most, what = p.Waiting, "job "+s.Job+": "+p.Stage
 		}
+	}
+	total = max(total, int64(expect))
+	if s.State == api.JobPending && total > 0 && done == total {
+		what = "job " + s.Job + ": committing"
 	}
 	return done, total, what
 }

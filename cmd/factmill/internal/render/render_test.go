@@ -148,12 +148,18 @@ func TestJob(t *testing.T) {
 }
 
 func TestStep(t *testing.T) {
-	done, total, what := Step(api.JobStatus{Job: "j1", State: "pending", Progress: []api.Progress{
-		{Stage: "loader", Done: 10}, {Stage: "extractor", Done: 4, Waiting: 6}, {Stage: "committer", Done: 1, Waiting: 3},
-	}})
-	require.Equal(t, []any{int64(15), int64(24), "extractor"}, []any{done, total, what})
-	_, total, what = Step(api.JobStatus{Job: "j1", State: "rolling_back"})
-	require.Equal(t, []any{int64(0), "job j1 rolling back"}, []any{total, what})
+	running := api.JobStatus{Job: "j1", State: "pending", Progress: []api.Progress{
+		{Stage: "loader", Done: 10}, {Stage: "extractor", Done: 4, Waiting: 5}, {Stage: "committer", Done: 6, Waiting: 4},
+	}}
+	step := func(s api.JobStatus, expect int) []any {
+		done, total, what := Step(s, expect)
+		return []any{done, total, what}
+	}
+	require.Equal(t, []any{int64(6), int64(10), "job j1: extractor"}, step(running, 0))
+	require.Equal(t, []any{int64(6), int64(50), "job j1: extractor"}, step(running, 50))
+	require.Equal(t, []any{int64(0), int64(0), "job j1 rolling back"}, step(api.JobStatus{Job: "j1", State: "rolling_back"}, 0))
+	running.Progress = []api.Progress{{Stage: "loader", Done: 10}, {Stage: "committer", Done: 10}}
+	require.Equal(t, []any{int64(10), int64(10), "job j1: committing"}, step(running, 7))
 }
 
 func TestJSONIsExact(t *testing.T) {

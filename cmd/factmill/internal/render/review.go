@@ -78,7 +78,7 @@ func ReviewStats(w io.Writer, r api.ReviewStatsReply) error {
 	p := &printer{w: w}
 	p.f("%s in %s", Count(r.Records, "record", "records"), Count(r.Groups, "group", "groups"))
 	if r.Oldest != "" {
-		p.f("oldest %s", r.Oldest)
+		p.f("oldest %s", Time(r.Oldest))
 	}
 	p.f("acceptance rate %s", fmt.Sprintf("%.0f%%", 100*r.AcceptanceRate))
 	for _, by := range []struct {

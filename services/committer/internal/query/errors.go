@@ -29,10 +29,8 @@ func refusal(graphName string, err error) error {
 		return nil
 	case errors.As(err, &refused):
 		return refused
-	case errors.Is(err, store.ErrNoGraph):
-		return api.Errorf(404, "bad_name", "there is no graph %q", clip(graphName))
-	case errors.Is(err, store.ErrSequence):
-		return api.Errorf(404, "sequence_unknown", "graph %s has not reached that sequence", graphName)
+	case errors.Is(err, store.ErrNoGraph), errors.Is(err, store.ErrSequence):
+		return api.Errorf(404, "sequence_unknown", "graph %s has not reached that sequence", clip(graphName))
 	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrBroken):
 		return api.Errorf(503, "not_ready", "the store is being opened")
 	}

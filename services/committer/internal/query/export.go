@@ -2,11 +2,15 @@ package query
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/services/committer/internal/store"
@@ -257,4 +261,21 @@ func (q *Queries) documentIDs(v *view) ([][16]byte, error) {
 	q.pinned = p
 	q.mu.Unlock()
 	return p.ids, nil
+}
+
+// packID is a UUID's bytes; a text that is none is all zero.
+func packID(id string) (out [16]byte) {
+	if b, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && len(b) == len(out) {
+		copy(out[:], b)
+	}
+	return out
+}
+
+func unpackID(id [16]byte) string {
+	h := hex.EncodeToString(id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+func sortIDs(ids [][16]byte) {
+	slices.SortFunc(ids, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
 }

@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -489,21 +488,4 @@ func (x *exporter) decisions(at exportAt) error {
 		}
 		return x.json(fullDecision{row, d.At}, pos)
 	})
-}
-
-// packID is a UUID's bytes; a text that is none is all zero.
-func packID(id string) (out [16]byte) {
-	if b, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && len(b) == len(out) {
-		copy(out[:], b)
-	}
-	return out
-}
-
-func unpackID(id [16]byte) string {
-	h := hex.EncodeToString(id[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-func sortIDs(ids [][16]byte) {
-	slices.SortFunc(ids, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
 }

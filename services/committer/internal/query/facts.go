@@ -91,7 +91,7 @@ func (l *listing) add(e graph.Evidence) bool {
 	return true
 }
 
-// supports gives every statement of a fact's supports that the request's filter admits to fn, by document id, chunk index,
+// statements gives every statement of a fact's supports that the request's filter admits to fn, by chunk index,
 // start and end. fn returns store.ErrStop to end.
 func (v *view) statements(s store.EvidenceSupport, fn func(*docView, merged) error) error {
 	if err := v.tick(); err != nil {
@@ -349,6 +349,7 @@ func (v *view) entityRow(e store.EntityFold, limit int, b *budget) (row graph.En
 // addMentions lists mentions; under a filter it counts the admitted ones too.
 func (v *view) addMentions(row *graph.EntityRow, limit int, b *budget) error {
 	docs, mentions := 0, 0
+	full := false
 	err := v.sn.Mentions(row.ID, "", func(s store.MentionSupport) error {
 		if err := v.tick(); err != nil {
 			return err
@@ -358,7 +359,7 @@ func (v *view) addMentions(row *graph.EntityRow, limit int, b *budget) error {
 		}
 		docs++
 		mentions += len(s.Spans)
-		if len(row.Mentions) >= limit {
+		if full || len(row.Mentions) >= limit {
 			if v.filter == nil {
 				return store.ErrStop
 			}
@@ -373,7 +374,7 @@ func (v *view) addMentions(row *graph.EntityRow, limit int, b *budget) error {
 			if err != nil {
 				return err
 			}
-			if len(row.Mentions) >= limit || !b.take(2*evidenceCost(e)) {
+			if full = len(row.Mentions) >= limit || !b.take(2*evidenceCost(e)); full {
 				break
 			}
 			row.Evidence = append(row.Evidence, e)

@@ -164,13 +164,17 @@ func (d *doc) ref(e string) int {
 // mention puts every place of a name.
 func (d *doc) mention(e, name string) *doc {
 	for n := 0; ; n++ {
-		chunk, start, end := d.find(name, n)
+		chunk, start, _ := d.find(name, n)
 		if chunk < 0 {
 			return d
 		}
-		c := d.in(chunk)
-		c.Mentions = append(c.Mentions, graph.Mention{Entity: d.ref(e), Name: name, Start: start, End: end, Confidence: 0.9, Extractor: "rules", Rule: "name"})
+		d.mentionAt(e, name, chunk, start)
 	}
+}
+
+func (d *doc) mentionAt(e, name string, chunk, start int) {
+	c := d.in(chunk)
+	c.Mentions = append(c.Mentions, graph.Mention{Entity: d.ref(e), Name: name, Start: start, End: start + len(name), Confidence: 0.9, Extractor: "rules", Rule: "name"})
 }
 
 // say mentions entities by their own names.
@@ -236,6 +240,9 @@ func corpus() (a, b *doc) {
 	b = newDoc("bab", "Charles Babbage knew Ada Lovelace. Acme Ltd sits in London.").
 		say(ada, charles, acme, london).relate("KNOWS", charles, ada, "Charles Babbage knew Ada Lovelace.").
 		relate("LOCATED_IN", acme, london, "Acme Ltd sits in London.").
-		meta(func(m *graph.Meta) { m.Scope = graph.Scope{"public"}; m.Metadata = map[string]any{"lang": "en", "tags": []any{"x", "y"}} })
+		meta(func(m *graph.Meta) {
+			m.Scope = graph.Scope{"public"}
+			m.Metadata = map[string]any{"lang": "en", "tags": []any{"x", "y"}}
+		})
 	return a, b
 }

@@ -77,7 +77,7 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 		}
 		v.filter = docs
 		out.Seq = v.sn.Seq()
-		s := &search{v: v, q: req.Q, want: max(200, 4*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{}}
+		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{}}
 		s.setLabels(req.Filters.Labels)
 		if err := s.run(kinds); err != nil {
 			return err

@@ -13,7 +13,9 @@ import (
 
 // Apply brings one document into the commit. What happens follows from the document's state now, whatever was decided
 // before: a change older than the document's order mark is superseded; equal content under the same schema and chunker is
-// read in place; other content opens a version. ErrStale says that the change lacks what the present state needs.
+// read in place; other content opens a version. ErrStale says that the change lacks what the present state needs. After
+// ErrStale and ErrBadChange nothing of the document was taken in and the commit can go on; after any other error it has to
+// be aborted.
 func (t *Txn) Apply(ctx context.Context, c DocChange) (DocResult, error) {
 	if err := t.lock(); err != nil {
 		return DocResult{}, err
@@ -211,7 +213,7 @@ func (a *application) content() error {
 	if err != nil {
 		return err
 	}
-	if err := now.check(a.c.Meta.Key, a.c.Text, chunks); err != nil {
+	if err := errorsJoin(now.check(a.c.Meta.Key, a.c.Text, chunks), a.checkCandidates(chunks)); err != nil {
 		return err
 	}
 	was, wasText := noFacts, ""

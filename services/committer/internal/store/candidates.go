@@ -115,9 +115,7 @@ func (a *application) candidates(now *statements, chunks []graph.Chunk, inPlace 
 	}
 	wanted := map[string]*CandidateRecord{}
 	if !a.c.NoCandidates {
-		if err := a.wantedRecords(wanted, chunks); err != nil {
-			return err
-		}
+		a.wantedRecords(wanted)
 		a.keepRecords(wanted, stored, now, chunks, inPlace, wasText)
 	}
 	for _, k := range slices.Sorted(maps.Keys(stored)) {
@@ -181,7 +179,18 @@ func sameRecord(a, b CandidateRecord) bool {
 }
 
 // wantedRecords are the records of what this reading kept out; sightings of one key are one record.
-func (a *application) wantedRecords(out map[string]*CandidateRecord, chunks []graph.Chunk) error {
+func (a *application) wantedRecords(out map[string]*CandidateRecord) {
+	for _, c := range a.c.Assertions.Candidates {
+		if r := out[c.Key]; r != nil {
+			r.Count += c.Count
+			r.Confidence = max(r.Confidence, c.Confidence)
+			continue
+		}
+		out[c.Key] = a.newRecord(c)
+	}
+}
+
+func (a *application) checkCandidates(chunks []graph.Chunk) error {
 	for _, c := range a.c.Assertions.Candidates {
 		if c.Key == "" {
 			return badChange(a.c.Meta.Key, "a candidate has no key")
@@ -194,12 +203,6 @@ func (a *application) wantedRecords(out map[string]*CandidateRecord, chunks []gr
 				return err
 			}
 		}
-		if r := out[c.Key]; r != nil {
-			r.Count += c.Count
-			r.Confidence = max(r.Confidence, c.Confidence)
-			continue
-		}
-		out[c.Key] = a.newRecord(c)
 	}
 	return nil
 }
@@ -263,7 +266,7 @@ func (a *application) dropCandidates() error {
 }
 
 // Decide records what people decided on a candidate key ("approved" or "rejected") and moves every record of the key there.
-// It returns how many records moved.
+// It returns how many records moved. A rejected key stays rejected.
 func (t *Txn) Decide(ctx context.Context, k, state string) (int, error) {
 	if err := t.lock(); err != nil {
 		return 0, err
@@ -281,6 +284,11 @@ func (t *Txn) Decide(ctx context.Context, k, state string) (int, error) {
 
 func (t *Txn) decide(k, state string) (int, error) {
 	kind, _, _ := strings.Cut(k, "|")
+	if was, ok, err := t.decision(k); err != nil {
+		return 0, err
+	} else if ok && was.State == api.StateRejected && state != api.StateRejected {
+		return 0, fmt.Errorf("%w: a rejected key stays rejected", ErrBadChange)
+	}
 	d := Decision{Key: k, Kind: kind, State: state, Seq: t.seq, At: t.at}
 	if err := t.putJSON(newKey(t.g.id, spaceDecision).str(k), d); err != nil {
 		return 0, err

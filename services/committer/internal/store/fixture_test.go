@@ -358,3 +358,5 @@ type T interface {
 	require.TestingT
 	Helper()
 }
+
+func entityID(label, folded string) string { return fingerprint.EntityID(label, folded) }

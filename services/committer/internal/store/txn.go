@@ -284,9 +284,12 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 		return err
 	}
 	t.g.current.Store(t.seq)
-	err = t.end()
+	// The commit is done, whatever letting go of the rest says.
+	if err := t.end(); err != nil {
+		t.s.opt.Log.Warn("end of commit", "graph", t.g.name, "seq", t.seq, "error", err)
+	}
 	t.g.turn <- struct{}{}
-	return err
+	return nil
 }
 
 // Abort removes what the commit wrote. Aborting one that ended does nothing.
@@ -310,7 +313,7 @@ func (t *Txn) Abort() error {
 	return nil
 }
 
-// end lets go of everything but, for Abort, the turn.
+// end lets go of everything but the turn.
 func (t *Txn) end() error {
 	t.ended = true
 	err := t.closeIter()

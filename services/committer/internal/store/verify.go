@@ -127,6 +127,12 @@ func (v *verifier) keys() error {
 		return err
 	}
 	defer s.exit()
+	ck := newKey(v.sn.g.id, spaceCurrent)
+	if row, _, err := s.first(ck); err != nil {
+		return err
+	} else if row == nil && v.sn.seq > 0 {
+		v.problem(ck, "missing: the current sequence is %d", v.sn.seq)
+	}
 	return s.scanDB(prefix, func(k, val []byte) error {
 		if err := v.ctx.Err(); err != nil {
 			return err

@@ -103,7 +103,9 @@ func (v *verifier) versions() error {
 		}
 		open := d.Open && d.Version == n
 		if n > d.Version || open != (ver.ClosedSeq == 0) {
+			// Either may be the wrong one.
 			v.problem(k, "its document is at version %d (open: %t), it is closed by %d", d.Version, d.Open, ver.ClosedSeq)
+			v.problem(v.sn.key(spaceDoc).id(doc), "it is at version %d (open: %t), version %d is closed by %d", d.Version, d.Open, n, ver.ClosedSeq)
 		}
 		return v.version(k, doc, d, ver, open)
 	})

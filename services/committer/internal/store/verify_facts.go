@@ -216,8 +216,12 @@ func (v *verifier) support(k key, r *keyReader, _ []byte) error {
 	f := noFacts
 	_, err = v.get(v.sn.key(spaceAssert).id(doc).u32(uint32(d.Version)), func(b []byte) error {
 		st, err := decodeStated(b)
+		if err != nil {
+			return err
+		}
+		x, err := factsOf(st.Assertions)
 		if err == nil {
-			f, err = factsOf(st.Assertions)
+			f = x
 		}
 		return err
 	})

@@ -55,7 +55,7 @@ func (c *chunk) compound(s *prose.Sentence, i int) bool {
 		return false
 	}
 	e := c.info[i]
-	if e.near > 0 || e.flags&(prep|conj|be|aux|modal|not|plan|adverb|relative|finite|ifWord|det|pronoun|say|cue) != 0 {
+	if e.near > 0 || e.flags&(stop|prep|conj|be|aux|modal|not|plan|adverb|relative|finite|ifWord|det|pronoun|say|cue) != 0 {
 		return false
 	}
 	w := c.word(i)
@@ -85,7 +85,7 @@ func (c *chunk) between(a, b *run) int {
 }
 
 // group adds the name r and, where r is the last of "A, B and C", the names before it.
-func (c *chunk) group(a *argument, r int, _ bool, s *prose.Sentence) {
+func (c *chunk) group(a *argument, r int, s *prose.Sentence) {
 	first := r
 	sawAnd := false
 	for first > 0 && c.runs[first-1].sent == c.runs[r].sent {
@@ -173,7 +173,7 @@ func (d *document) contradicts(c *chunk, a *argument, s slot) bool {
 		if n := d.names[r.key]; n != nil && n.conf > conf {
 			t, conf = n.typ, n.conf
 		}
-		if t > 0 && conf >= loneName && !s.admits(d.rs, t) {
+		if t > 0 && conf >= loneName && !s.suits(d.rs, t) {
 			return true
 		}
 	}

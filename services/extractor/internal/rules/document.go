@@ -93,7 +93,6 @@ type run struct {
 	initial     bool // one capitalised word that begins a sentence
 	heading     bool // all around is capitalised too
 	uncased     bool
-	quoted      bool
 	honor       bool
 	emitted     int // place among the chunk's items, or -1
 }

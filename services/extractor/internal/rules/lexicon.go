@@ -39,7 +39,6 @@ const (
 	pronounIt
 	honorific
 	role
-	collective
 	placeWord
 	topic
 	month
@@ -59,7 +58,7 @@ var sections = map[string]flag{
 	"stop": stop, "soft": soft, "adjective": adjective, "particle": particle, "det": det, "prep": prep, "place-prep": placePrep, "conj": conj, "be": be,
 	"aux": aux, "modal": modal, "not": not, "plan": plan, "if": ifWord, "opinion": opinion, "doubter": doubter, "say": say,
 	"adverb": adverb, "relative": relative, "pronoun": pronoun, "he": pronounHe, "she": pronounShe, "it": pronounIt,
-	"honorific": honorific, "role": role, "collective": collective, "place-word": placeWord, "topic": topic, "month": month,
+	"honorific": honorific, "role": role, "place-word": placeWord, "topic": topic, "month": month,
 	"notname": notName, "ambiguous": ambiguous, "place-in": placeIn,
 }
 

@@ -264,6 +264,10 @@ func (w *walk) infinitive() {
 	if i < w.s.First || c.tokens[i].Hash != hashTo {
 		return
 	}
+	if i > w.s.First && (c.tokens[i-1].Hash == hashUsed || c.tokens[i-1].Hash == hashManaged) {
+		w.i = i - 2 // "used to work for" is a past job
+		return
+	}
 	for k := i - 1; k >= w.s.First && k >= i-3; k-- {
 		if c.info[k].is(plan) || c.info[k].is(say|opinion|not) {
 			w.a.planned = !c.info[k].is(not)
@@ -306,7 +310,7 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 		return false
 	}
 	w.a.penalty += 0.01 * float64(w.gap)
-	c.group(w.a, r, true, w.s)
+	c.group(w.a, r, w.s)
 	return true
 }
 

@@ -61,8 +61,9 @@ type phrase struct {
 
 // slot says what an unknown name at one side of a phrase is taken for.
 type slot struct {
-	types []uint16 // admitted types; empty: any that the schema allows
+	types []uint16 // admitted types, the first is implied; empty: any that the schema allows
 	weak  bool
+	exact bool // no other types than these
 }
 
 func (s slot) admits(rs *ruleset, t uint16) bool {
@@ -75,6 +76,21 @@ func (s slot) admits(rs *ruleset, t uint16) bool {
 		}
 	}
 	return false
+}
+
+// suits is admits for the types of plain prose, and true for the schema's own.
+func (s slot) suits(rs *ruleset, t uint16) bool { return !rs.isBuiltin(t) || s.admits(rs, t) }
+
+// join returns the slot with the types of another one after its own, unless it is exact.
+func (s slot) join(base slot) slot {
+	if len(s.types) == 0 {
+		return base
+	}
+	if s.exact {
+		return s
+	}
+	s.types = append(append([]uint16{}, s.types...), base.types...)
+	return s
 }
 
 // relationRule is one relation that phrases state.
@@ -119,8 +135,8 @@ func (rs *ruleset) parsePhrase(line string, verbs map[string]forms) (phrase, err
 }
 
 func (rs *ruleset) parseSlot(text string) slot {
-	text = strings.TrimSpace(text)
-	s := slot{weak: strings.HasPrefix(text, "?")}
+	text, exact := strings.CutPrefix(strings.TrimSpace(text), "!")
+	s := slot{weak: strings.HasPrefix(text, "?"), exact: exact}
 	for _, name := range strings.Fields(strings.TrimPrefix(text, "?")) {
 		if t := rs.builtin[name]; t > 0 {
 			s.types = append(s.types, t)

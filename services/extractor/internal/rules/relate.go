@@ -88,6 +88,10 @@ func (d *document) addRelation(c *chunk, ph *phrase, a, b int32, conf float64, s
 	}
 	source, target := d.rs.label(src.typ), d.rs.label(dst.typ)
 	if rel.declared {
+		// A type of the schema's own is judged by the schema alone; one of ours must suit the phrase too.
+		if !left.suits(d.rs, src.typ) || !right.suits(d.rs, dst.typ) {
+			return
+		}
 		if !d.rs.schema.Allows(rel.label, source, target) && !(left.admits(d.rs, src.typ) && right.admits(d.rs, dst.typ)) {
 			return
 		}

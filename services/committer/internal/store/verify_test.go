@@ -1,0 +1,194 @@
+package store
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// damaged opens a store with rows of every kind.
+func damaged(t *testing.T) *Store {
+	s := openStore(t, options(vfs.NewMem()))
+	commit(t, s, mustFixture(t, "a", `[Person:Ada Lovelace] worked at [Org:Acme Ltd].
+~
+[Person:Lovelace=Ada Lovelace] built a Robot and a Drone in 1842.
+> 0 WORKS_FOR Person:Ada_Lovelace Org:Acme_Ltd since=1840
+. 1 year=1842 Person:Ada_Lovelace
+? 1 entity Machine Robot
+? 1 entity Machine Drone`), mustFixture(t, "b", "gone\n? 0 entity Machine Drone"))
+	txn, err := s.Begin(t.Context(), g)
+	require.NoError(t, err)
+	n, err := txn.Decide(t.Context(), "entity|machine|robot", api.StateApproved)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	_, err = txn.Apply(t.Context(), DocChange{Decision: graph.Delete, Meta: graph.Meta{Key: "b"}})
+	require.NoError(t, err)
+	_, err = txn.Finish(t.Context(), nil)
+	require.NoError(t, err)
+	return s
+}
+
+// Verify names every key that is deleted, altered, or moved: one test a row of a store that has every kind.
+func TestVerifyNamesDamage(t *testing.T) {
+	s := damaged(t)
+	verified(t, s)
+	newest := map[string]string{} // key without sequence → newest key
+	spaces := map[byte]bool{}
+	for _, k := range allKeys(t, s) {
+		base, _ := splitSeq([]byte(k))
+		if strings.IndexByte(factSpaces, k[headLen-1]) < 0 {
+			base = []byte(k)
+		}
+		if _, ok := newest[string(base)]; !ok {
+			newest[string(base)] = k
+		}
+		spaces[k[headLen-1]] = true
+	}
+	for _, space := range factSpaces + "bu" {
+		require.True(t, spaces[byte(space)], "the store has no row of space %c", space)
+	}
+	tried := map[byte][2]int{}
+	for base, k := range newest {
+		space := k[headLen-1]
+		v, closer, err := s.db.Get([]byte(k))
+		require.NoError(t, err)
+		was := append([]byte(nil), v...)
+		require.NoError(t, closer.Close())
+		named := func(how string) {
+			r, err := s.Verify(t.Context(), g, nil)
+			require.NoError(t, err)
+			want, _, _ := strings.Cut(describe([]byte(k)), "@")
+			found := false
+			for _, p := range r.Problems {
+				got, _, _ := strings.Cut(p.Key, "@")
+				// A part of a posting list is named by its term.
+				if space == spacePosting {
+					want, got = want[:strings.LastIndex(want, "/")], got[:max(0, strings.LastIndex(got, "/"))]
+				}
+				found = found || got == want && p.Kind == kinds[space]
+			}
+			require.True(t, found, "%s %s: %v", how, describe([]byte(k)), r.Problems)
+		}
+		set := func(k string, v []byte) { require.NoError(t, s.db.Set([]byte(k), v, pebble.NoSync)) }
+		n := tried[space]
+		if len(was) > 0 {
+			changed := append([]byte(nil), was...)
+			changed[len(changed)/2] ^= 1
+			set(k, changed)
+			named("altered")
+			n[0]++
+		}
+		live := len(was) > 0 && space != spaceOutbox
+		if live {
+			require.NoError(t, s.db.Delete([]byte(k), pebble.NoSync))
+			named("deleted")
+			n[1]++
+		}
+		set(k, was)
+		tried[space] = n
+		_ = base
+	}
+	for space, n := range tried {
+		require.NotZero(t, n[0], "no row of space %c was altered", space)
+		require.True(t, n[1] > 0 || space == spaceOutbox, "no row of space %c was deleted", space)
+	}
+	verified(t, s)
+}
+
+// A row that is whole by its checksum but says something else is found by what it says.
+func TestVerifyNamesWrongRows(t *testing.T) {
+	s := damaged(t)
+	doc, err := mustID(docID("a"))
+	require.NoError(t, err)
+	gone, err := mustID(docID("b"))
+	require.NoError(t, err)
+	ada, err := mustID(entityID("Person", "ada lovelace"))
+	require.NoError(t, err)
+	acme, err := mustID(entityID("Org", "acme ltd"))
+	require.NoError(t, err)
+	var stranger id
+	stranger[0] = 7
+	k := func(space byte) key { return newKey(1, space) }
+	evidence, err := encodeEvidence(&EvidenceSupport{Version: 1, Spans: []EvidenceSpan{{End: 1}}})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		key  key
+		v    []byte
+		want string
+	}{
+		{k(spaceMention).id(ada).id(gone), encodeMentions(&MentionSupport{Version: 1}), "is not open"},
+		{k(spaceMention).id(stranger).id(doc), encodeMentions(&MentionSupport{Version: 1}), "document a does not state it"},
+		{k(spaceEvidence).id(stranger).id(doc), evidence, "document a does not state it"},
+		{k(spaceProp).id(ada).str("year").str("n7").id(doc), evidence, "document a does not state it"},
+		{k(spaceEntity).id(stranger), encodeEntity(&EntityFold{Label: "X", Key: "x", Documents: 1}), "it is not what its mentions add up to: 0 mentions in 1 documents, there are 0 in 0"},
+		{k(spaceEntity).id(acme), encodeEntity(&EntityFold{Label: "Org", Key: "acme ltd", Documents: 1, Mentions: 1, Names: []NameCount{{"ACME", 1, false}}}), "it is not what its mentions add up to: 1 mentions in 1 documents, there are 1 in 1"},
+		{k(spaceRelation).id(stranger), encodeRelation(&RelationFold{Type: "X", Documents: 1}, ada, acme), "its type and ends give another id"},
+		{k(spaceOut).id(ada).str("OWNS").id(acme), stranger[:], "it does not lead to the relation of its ends"},
+		{k(spaceIn).id(ada).str("OWNS").id(acme), stranger[:], "it does not lead to the relation of its ends"},
+		{k(spaceName).str("countess").id(ada), writer(nil).str("Person").bool(false), "its entity does not have that name"},
+		{k(spaceKey).str("z"), doc[:], "it does not lead to the document of its key"},
+		{k(spaceChunk).id(stranger), encodeChunkRef(doc, 1, 0), "it leads to chunk 0 of version 1 of document " + docID("a") + ", which is not it"},
+		{k(spaceNo).u32(99), encodeNumbered(numbered{doc: doc, version: 1}), "it leads to version 1 of document " + docID("a") + ", which has other numbers"},
+		{k(spaceText).id(doc).u32(9), []byte{1, 'x'}, "its version is missing"},
+		{k(spaceText).id(doc).u32(1), []byte{1, 'x'}, "its content hash is not that of its text"},
+		{k(spaceAssert).id(doc).u32(1), []byte(`{"entities":[],"chunks":[{"i":0,"mentions":[{"n":3,"name":"x","s":0,"e":1,"c":1,"x":""}]}]}`), "malformed change of document a: entity number 3 of 0"},
+		{k(spacePosting).byte(ListChunks).str("nowhere").u32(0), []byte{1}, "the postings of this term are not those of the texts"},
+		{k(spacePosting).byte(ListChunks).str("robot").u32(7), []byte{3}, "the postings of this term are not those of the texts"},
+		{k(spacePosting).byte(listEntities).str("x").u32(0), stranger[:], "entity " + stranger.String() + " never was"},
+		{k(spaceCandKey).str("entity|x|y").id(doc), writer(nil).str("pending").uint(1).float(1), "missing: g/\"entity|x|y\"/" + docID("a") + " leads to it"},
+		{k(spaceDecision).str("entity|x|y"), []byte(`{"key":"entity|x|z","state":"approved"}`), `it decides "entity|x|z": "approved"`},
+		{k(spaceCounts), []byte(`{"documents":2,"chunks":2,"mentions":3,"entities":{"Org":1,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":3,"terms":15}`), "it counts 2 documents, there are 1"},
+		{k(spacePropFold).id(ada).str("year").str("n1842"), mustPropFold(t, PropertyFold{Value: int64(1842), Documents: 2, Best: 0.7, BestDocs: 1, NewestDocs: 1}), "it is not what its documents say: 2 documents, there are 1"},
+	} {
+		at := c.key.with(2)
+		was, closer, err := s.db.Get(at)
+		if err == nil {
+			was = append([]byte(nil), was...)
+			require.NoError(t, closer.Close())
+		}
+		require.NoError(t, s.db.Set(at, seal(c.key, c.v), pebble.NoSync))
+		r, verr := s.Verify(t.Context(), g, nil)
+		require.NoError(t, verr)
+		var said []string
+		for _, p := range r.Problems {
+			said = append(said, p.Message)
+		}
+		require.Contains(t, strings.Join(said, "\n"), c.want, "%s: %v", describe(at), r.Problems)
+		if err == nil {
+			require.NoError(t, s.db.Set(at, was, pebble.NoSync))
+		} else {
+			require.NoError(t, s.db.Delete(at, pebble.NoSync))
+		}
+	}
+	for _, c := range []struct {
+		key  key
+		want api.Problem
+	}{
+		{k(spaceDoc).id(doc).seq(9), api.Problem{Kind: "document", Key: "d/" + docID("a") + "@9", Message: "a row above the current sequence 2"}},
+		{k(spaceDoc).raw([]byte("short")), api.Problem{Kind: "document", Key: "d/73686f7274", Message: "a malformed key"}},
+		{k('?').raw([]byte("x")), api.Problem{Kind: "raw", Key: "?/78", Message: "no such kind of row"}},
+		{k(spaceJournal).u64(1).u32(0), api.Problem{Kind: "journal", Key: "j/000000000000000100000000", Message: "the journal of a commit that ended"}},
+	} {
+		require.NoError(t, s.db.Set(c.key, []byte("x"), pebble.NoSync))
+		var told []api.Problem
+		r, err := s.Verify(t.Context(), g, func(p api.Problem) { told = append(told, p) })
+		require.NoError(t, err)
+		require.Contains(t, r.Problems, c.want)
+		require.Equal(t, told, r.Problems)
+		require.Equal(t, len(told), r.Total)
+		require.NoError(t, s.db.Delete(c.key, pebble.NoSync))
+	}
+	verified(t, s)
+}
+
+func mustPropFold(t *testing.T, f PropertyFold) []byte {
+	b, err := encodePropFold(&f)
+	require.NoError(t, err)
+	return b
+}
