@@ -144,6 +144,13 @@ func TestIngestFailures(t *testing.T) {
 	require.Equal(t, 1, reads[api.StatsReply](t, p.run("", "stats", "--json", "--data", "g")).Documents)
 }
 
+// Deleting what is not there is no error.
+func TestDeleteUnknown(t *testing.T) {
+	st := reads[api.JobStatus](t, newPlace(t).run("", "delete", "never", "--data", "g", "--json"))
+	require.Equal(t, api.JobCommitted, st.State)
+	require.Equal(t, api.DocumentCounts{Total: 1, Unchanged: 1}, st.Documents)
+}
+
 func TestSettingsAndSchema(t *testing.T) {
 	p := newPlace(t)
 	p.file("schema.yaml", "name: tiny\nentities:\n  Person: A human being.\n  Organization: A firm.\nrelations:\n  WORKS_FOR:\n    patterns: [\"Person->Organization\"]\n    description: Employment.\n")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -46,7 +47,15 @@ func stdinInput(f *feed, b []byte) (input, error) {
 		key = "inline:" + fingerprint.ContentHash(fingerprint.Normalize(string(b)))[:16]
 		f.event.Key = key
 	}
-	return input{files: []ingest.File{memory("stdin.txt", b)}}, nil
+	return input{files: []ingest.File{memory(stdinName(key), b)}}, nil
+}
+
+// stdinName is the file name that a text from the standard input goes under: it gives format and title where the call does not.
+func stdinName(key string) string {
+	if path.Ext(key) == "" {
+		return key + ".txt"
+	}
+	return key
 }
 
 // memory is a file of bytes at hand; its document's key goes with the upload.

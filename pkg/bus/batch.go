@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/failpoint"
 	"github.com/factmill/factmill/pkg/fault"
 )
 
@@ -112,10 +113,12 @@ func (r *runner) many(items []*item) {
 			r.release(t)
 		}
 	}()
+	failpoint.Hit(r.points.received)
 	results, ok := r.callBatch(tasks)
 	if !ok {
 		return
 	}
+	failpoint.Hit(r.points.computed)
 	var out []events.Event
 	var traces []string // of each of out
 	for i := range results {
@@ -133,6 +136,7 @@ func (r *runner) many(items []*item) {
 		}
 		return
 	}
+	failpoint.Hit(r.points.published)
 	for i, t := range tasks {
 		r.answer(t, results[i].Err)
 	}

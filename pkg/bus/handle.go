@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/failpoint"
 	"github.com/factmill/factmill/pkg/fault"
 	"github.com/factmill/factmill/pkg/graph"
 )
@@ -39,7 +40,9 @@ func (r *runner) one(it *item) {
 		return
 	}
 	defer r.release(t)
+	failpoint.Hit(r.points.received)
 	out, err := r.call(t)
+	failpoint.Hit(r.points.computed)
 	r.settle(t, out, err)
 }
 
@@ -232,6 +235,7 @@ func (r *runner) resume() {
 func (r *runner) settle(t *task, out []events.Event, err error) {
 	if err == nil {
 		err = r.conn.publish(WithTrace(r.pub, traceOf(t.ctx)), r.cfg.Service, out)
+		failpoint.Hit(r.points.published)
 	}
 	r.answer(t, err)
 }

@@ -22,6 +22,7 @@ type runner struct {
 	pump    *pump
 	metrics *metrics
 	name    string // in Status
+	points  points
 	// bodies bounds what is held of bodies by reference.
 	bodies *semaphore.Weighted
 
@@ -34,6 +35,18 @@ type runner struct {
 	paused int        // workers that wait for a dependency; guarded by mu
 }
 
+// points are the names of the runner's failpoints, made once.
+type points struct{ received, computed, published string }
+
+// pointsOf names them after the service; the loader's runner on document events is the lister.
+func pointsOf(cfg RunConfig) points {
+	n := cfg.Service
+	if cfg.Stream == StreamIngest {
+		n = "lister"
+	}
+	return points{n + ".received", n + ".computed", n + ".published"}
+}
+
 // maxRefBytes of bodies by reference held by one runner.
 const maxRefBytes = 2 * MaxBody
 
@@ -44,7 +57,7 @@ func (c *Conn) Run(ctx context.Context, cfg RunConfig, h Handler) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{cfg: cfg, conn: c, handler: h}
+	r := &runner{cfg: cfg, conn: c, handler: h, points: pointsOf(cfg)}
 	return r.run(ctx, cfg.Concurrency, r.worker)
 }
 
@@ -54,7 +67,7 @@ func (c *Conn) RunBatch(ctx context.Context, cfg RunConfig, h BatchHandler) erro
 	if err != nil {
 		return err
 	}
-	r := &runner{cfg: cfg, conn: c, batch: h}
+	r := &runner{cfg: cfg, conn: c, batch: h, points: pointsOf(cfg)}
 	return r.run(ctx, 1, r.batcher)
 }
 

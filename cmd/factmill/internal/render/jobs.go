@@ -191,7 +191,7 @@ func Step(s api.JobStatus, expect int) (done, total int64, what string) {
 		}
 	}
 	total = max(total, int64(expect))
-	if s.State == api.JobPending && total > 0 && done == total {
+	if s.State == api.JobPending && expect > 0 && done == total {
 		what = "job " + s.Job + ": committing"
 	}
 	return done, total, what

@@ -7,6 +7,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/failpoint"
 	"github.com/factmill/factmill/pkg/fault"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -40,6 +41,7 @@ func (m *Machine) HandleBatch(ctx context.Context, in []bus.Delivery) []bus.Resu
 		}
 		return out
 	}
+	failpoint.Hit("staged")
 	m.mu.Lock()
 	for _, k := range m.late {
 		if l := m.live[k]; l != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/events"
-	"github.com/factmill/factmill/pkg/graph"
 )
 
 func TestOpenInUse(t *testing.T) {
