@@ -33,7 +33,6 @@ type Service struct {
 	outbox  *outbox.Sender
 	query   *query.Queries
 	status  bus.Status
-	broken  chan error
 }
 
 // Errors of New that callers tell apart.
@@ -51,15 +50,10 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, err
 	}
 	deps = deps.WithDefaults()
-	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, broken: make(chan error, 1)}
+	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics}
 	st, err := store.Open(context.Background(), store.Options{
 		Dir: cfg.Dir, CacheBytes: cfg.CacheBytes, ReserveBytes: cfg.ReserveBytes, BallastBytes: cfg.BallastBytes, Log: deps.Log, Now: deps.Now,
-		Fatal: func(err error) {
-			select {
-			case s.broken <- err:
-			default:
-			}
-		},
+		Fatal: cfg.OnFatal,
 	})
 	if err != nil {
 		return nil, err
@@ -101,14 +95,6 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"jobs":   s.jobs.Run,
 		"outbox": s.outbox.Run,
 		"verbs":  s.serve,
-		"store": func(ctx context.Context) error {
-			select {
-			case <-ctx.Done():
-				return nil
-			case err := <-s.broken:
-				return err
-			}
-		},
 	}
 	errs := make(chan error, len(parts))
 	for name, part := range parts {

@@ -2,6 +2,7 @@ package committer
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -22,6 +23,9 @@ type Config struct {
 	BallastBytes int64
 	// Lease: how long a job may stand still before it is looked at. Defaults to 60 s; at least 100 ms.
 	Lease time.Duration
+	// OnFatal is told that the store failed in a way after which it must be opened anew, and must end the process: what memory
+	// and disk hold may differ, and reopening reads every job back. Defaults to a line on stderr and exit code 1.
+	OnFatal func(error)
 	// Workers answer requests at once. Defaults to 16.
 	Workers int
 }
@@ -36,6 +40,12 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Lease == 0 {
 		c.Lease = time.Minute
+	}
+	if c.OnFatal == nil {
+		c.OnFatal = func(err error) {
+			fmt.Fprintf(os.Stderr, "factmill: the store failed and the process ends; start it again to go on: %v\n", err)
+			os.Exit(app.ExitFailed)
+		}
 	}
 	if c.Workers == 0 {
 		c.Workers = 16

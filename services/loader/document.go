@@ -268,6 +268,7 @@ func (s *source) decided(d document, have graph.Stored) events.Event {
 	switch decision {
 	case graph.NoOp:
 		ref := d.ref
+		ref.SourceUpdatedAt = d.meta.SourceUpdatedAt // it moves the key's order mark
 		return &events.Ended{
 			Job: job, Doc: &ref, Source: ref.Source, Name: s.found.Source.Name, Outcome: events.OutcomeUnchanged, Base: have.Revision,
 		}

@@ -27,10 +27,13 @@ type fetcher struct {
 	metrics   *metrics
 	max       int64
 	large     chan struct{} // one slot
+	again     again
 }
 
-func newFetcher(cfg Config, documents Documents, objects Objects, tree *files.Tree, m *metrics) *fetcher {
-	return &fetcher{documents: documents, objects: objects, tree: tree, metrics: m, max: cfg.MaxDocument, large: make(chan struct{}, 1)}
+func newFetcher(cfg Config, documents Documents, objects Objects, tree *files.Tree, m *metrics, a again) *fetcher {
+	return &fetcher{
+		documents: documents, objects: objects, tree: tree, metrics: m, max: cfg.MaxDocument, large: make(chan struct{}, 1), again: a,
+	}
 }
 
 // Handle implements bus.Handler: one source becomes its documents. What is wrong with the source is a document fault, which the
@@ -40,16 +43,30 @@ func (f *fetcher) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, 
 	if !ok {
 		return nil, fault.Fatal("wrong_event", "the fetcher was given %s", in.Event.Where())
 	}
-	if found.Source.Delete != "" {
-		return f.remove(ctx, found)
+	if found.Source.Relist {
+		return f.again.relist(ctx, in, found)
 	}
-	out, err := f.fetch(ctx, in, found)
+	out, err := f.look(ctx, in, found)
 	var bad *fault.Error
 	if errors.As(err, &bad) && bad.Class == fault.Document && events.JobFault(bad.Code) {
 		why := graph.Failure{Stage: name, Code: bad.Code, Message: bad.Error(), TraceID: in.Trace}
 		return []events.Event{bus.EndedFor(found, events.OutcomeFailed, why)}, nil
 	}
 	return out, err
+}
+
+// look finds the source of a document that is decided anew, then fetches.
+func (f *fetcher) look(ctx context.Context, in bus.Delivery, found *events.Found) ([]events.Event, error) {
+	if f.again.wants(found.Source) {
+		var err error
+		if found, err = f.again.source(ctx, in, found); err != nil {
+			return nil, err
+		}
+	}
+	if found.Source.Delete != "" {
+		return f.remove(ctx, found)
+	}
+	return f.fetch(ctx, in, found)
 }
 
 func (f *fetcher) fetch(ctx context.Context, in bus.Delivery, found *events.Found) ([]events.Event, error) {

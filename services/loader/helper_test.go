@@ -86,6 +86,15 @@ type bench struct {
 	list      *lister
 	fetch     *fetcher
 	emitted   [][]events.Event
+	kept      *bus.Document // what is left of the document event
+}
+
+// Document implements Kept.
+func (b *bench) Document(_ context.Context, graph string, seq uint64) (*bus.Document, error) {
+	if b.kept == nil || b.kept.Graph != graph || b.kept.Seq != seq {
+		return nil, nil
+	}
+	return b.kept, nil
 }
 
 func newBench(t testing.TB, cfg Config) *bench {
@@ -99,7 +108,7 @@ func newBench(t testing.TB, cfg Config) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, committer: &committer{stored: map[string]graph.Stored{}}, store: store{}}
 	b.list = newLister(b.committer, b.store, tree, m, slog.New(slog.DiscardHandler))
-	b.fetch = newFetcher(cfg, b.committer, b.store, tree, m)
+	b.fetch = newFetcher(cfg, b.committer, b.store, tree, m, again{kept: b, list: b.list})
 	return b
 }
 

@@ -72,10 +72,10 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, errors.Join(err, tree.Close())
 	}
 	committer, store := &client{deps.Conn}, objects{deps.Conn}
+	list := newLister(committer, store, tree, m, deps.Log)
 	return &Service{
-		cfg: cfg, deps: deps, tree: tree,
-		list:  newLister(committer, store, tree, m, deps.Log),
-		fetch: newFetcher(cfg, committer, store, tree, m),
+		cfg: cfg, deps: deps, tree: tree, list: list,
+		fetch: newFetcher(cfg, committer, store, tree, m, again{kept: ingestStream{deps.Conn}, list: list}),
 	}, nil
 }
 

@@ -127,7 +127,7 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 			stale = append(stale, t)
 			continue
 		}
-		count(&done, res, c.Decision)
+		count(&done, res, m.arrivedUnchanged(l, t))
 	}
 	if len(stale) > 0 {
 		return done, &staleError{stale}
@@ -212,7 +212,11 @@ func (m *Machine) change(rec *Record, l *live, token string) (store.DocChange, u
 		SchemaRevision: rec.Job.SchemaRevision, ChunkerFP: rec.Job.ChunkerFP, Job: id, NoCandidates: rec.Job.NoCandidates,
 	}
 	if unchanged {
+		// A delete of a key that was unknown stays a delete: the key may be there by now.
 		c.Decision, c.ContentHash = graph.NoOp, ref.ContentHash
+		if rec.Job.Op == events.OpDelete {
+			c.Decision = graph.Delete
+		}
 		c.Meta = graph.Meta{Key: ref.Key, SourceUpdatedAt: ref.SourceUpdatedAt}
 		c.Order = orderOf(c.Meta, rec.Job.At)
 		return c, base, nil
@@ -234,11 +238,18 @@ func (m *Machine) change(rec *Record, l *live, token string) (store.DocChange, u
 			return c, base, err
 		}
 	}
-	c.Assertions = resolved.Assertions
+	c.Assertions, c.Dropped = resolved.Assertions, resolved.Dropped
 	if len(resolved.Extraction.Failures) == 0 {
 		c.ExtractionFP = rec.Job.ExtractionFP
 	}
 	return c, base, nil
+}
+
+// arrivedUnchanged says whether the document was counted as unchanged already.
+func (m *Machine) arrivedUnchanged(l *live, token string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return l.docs[token].outcome == events.OutcomeUnchanged
 }
 
 func (m *Machine) readStaged(g string, key []byte, into any) error {
@@ -267,12 +278,9 @@ func orderOf(meta graph.Meta, at graph.Order) graph.Order {
 const maxRemoved = 200
 
 // count adds one document's effect to the job's summary.
-func count(s *api.JobStatus, r store.DocResult, decision graph.Decision) {
-	if decision == graph.NoOp && r.Outcome == store.Unchanged {
-		return // counted when it arrived
-	}
-	if decision == graph.NoOp && r.Outcome == store.Superseded {
-		s.Documents.Unchanged--
+func count(s *api.JobStatus, r store.DocResult, counted bool) {
+	if counted {
+		s.Documents.Unchanged-- // it was counted when it arrived
 	}
 	d, mg, st := &s.Documents, &s.Stages.Merge, &s.Stages.Storage
 	switch r.Outcome {

@@ -456,6 +456,19 @@ func TestAtomicDocumentCommitsAlone(t *testing.T) {
 	require.Equal(t, map[string]int{"Ada": 1, "Bob": 1}, w.entities())
 }
 
+func TestDeleteOfUnknownKeyLeavesAMark(t *testing.T) {
+	w := newWorld(t)
+	del := w.accept("del", 5, func(o *api.JobOpen) { o.Op = events.OpDelete })
+	ref := docRef("k", "k", "")
+	w.send(&events.Ended{Job: del, Doc: &ref, Source: ref.Source, Outcome: events.OutcomeUnchanged}, sealed(del, "k"))
+	require.Equal(t, api.DocumentCounts{Total: 1, Unchanged: 1}, w.wait("del", api.JobCommitted).Documents)
+	old := w.accept("old", 2)
+	w.send(document(old, "k", "k", "Ada")...)
+	w.send(sealed(old, "k"))
+	require.Equal(t, api.DocumentCounts{Total: 1, Superseded: 1}, w.wait("old", api.JobCommitted).Documents)
+	require.Empty(t, w.entities(), "an older version does not come to life after the delete")
+}
+
 func TestSupersede(t *testing.T) {
 	for _, first := range []string{"old", "new"} {
 		w := newWorld(t)
