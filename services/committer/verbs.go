@@ -55,11 +55,19 @@ func bare[R any](fn func(ctx context.Context, graph string) (R, error)) func(con
 	return func(ctx context.Context, graph string, _ none) (R, error) { return fn(ctx, graph) }
 }
 
-func (s *Service) verify(ctx context.Context, graph string, _ api.Verify) (api.VerifyReply, error) {
+func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api.VerifyReply, error) {
 	r, err := s.st.Verify(ctx, graph, nil)
 	if errors.Is(err, store.ErrNoGraph) {
 		return api.VerifyReply{Checked: map[string]int{}, Problems: []api.Problem{}}, nil
 	}
+	if err != nil || !req.Schema {
+		return r, err
+	}
+	err = s.query.SchemaProblems(ctx, graph, func(p api.Problem) {
+		if r.Total++; len(r.Problems) < store.MaxProblems {
+			r.Problems = append(r.Problems, p)
+		}
+	})
 	return r, err
 }
 
