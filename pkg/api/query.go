@@ -6,7 +6,9 @@ import (
 	"github.com/factmill/factmill/pkg/graph"
 )
 
-// Requests and replies of factmill.<g>.query.<verb>. As of is a commit sequence; 0 is now.
+// Requests and replies of factmill.<g>.query.<verb>. As of is a commit sequence; 0 is now. Rows are those of the export with more
+// fields (package graph): a document is named by its key everywhere, and every entity, relation and property value has its
+// evidence as a list of {document, chunk, start, end, quote, confidence, assertion, extractors}.
 
 // StatsReply counts what the graph holds.
 type StatsReply struct {
@@ -27,7 +29,9 @@ type StatsReply struct {
 	SchemaFP    string `json:"schema_fingerprint"`
 }
 
-// EntityGet asks for one entity by id, or by type and name; by name alone when one type has it.
+// EntityGet asks for one entity by id, or by type and name; by name alone when one type has it. Of a name, case, white space,
+// a dot at the end, accents, hyphens and a leading article do not count; a name that mentions are written with (an alias) will do
+// where only one entity has it.
 type EntityGet struct {
 	ID      string `json:"id,omitempty"`
 	Type    string `json:"type,omitempty"`
@@ -120,7 +124,9 @@ type EvidenceGet struct {
 	Offsets string `json:"offsets,omitempty"`
 }
 
-// EvidenceReply lists evidence, by document key, chunk and start.
+// EvidenceReply lists evidence by document id, chunk index, start and end (not by document key: one fact may have a million
+// documents, and the store has them by id). With history it is by document id, version, chunk index, start and end, and
+// covers documents that no longer state the fact. Mentions and evidence in entities and relations are in the same order.
 type EvidenceReply struct {
 	Seq      uint64           `json:"seq"`
 	ID       string           `json:"id"`
@@ -201,7 +207,9 @@ type RelationTypesReply struct {
 	Types map[string]int `json:"relation_types"`
 }
 
-// Export asks for a page of the export at one pinned sequence.
+// Export asks for a page of the export at one pinned sequence: documents by key, chunks by document key and index, entities and
+// relations by id, candidates by key and document key, decisions by key; mentions and evidence by document id, chunk index,
+// start and end.
 type Export struct {
 	Seq        uint64 `json:"seq,omitempty"` // 0 pins the current one
 	Cursor     string `json:"cursor,omitempty"`

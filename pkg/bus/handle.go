@@ -304,7 +304,7 @@ func (r *runner) endDocument(t *task, f *fault.Error, err error) {
 			r.retry(t, fault.Of(perr), perr)
 			return
 		}
-		end.Body = ref
+		end.Body, end.BodyKind, end.Items = ref, t.in.Event.Where().Kind, f.Items
 	}
 	if perr := r.conn.publish(ctx, r.cfg.Service, []events.Event{end}); perr != nil {
 		r.unpublished(t, perr)

@@ -26,20 +26,18 @@ var subjectToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 func (r *runner) park(t *task, code string, err error) {
 	ctx, stop := context.WithTimeout(WithTrace(r.pub, traceOf(t.ctx)), parkTimeout)
 	defer stop()
-	dead, perr := r.dead(ctx, t, code, err)
-	if perr != nil {
-		r.unpublished(t, perr)
-		return
-	}
-	out := []events.Event{dead}
 	if t.in.Event == nil {
 		t.in.Event = r.reread(t)
 	}
-	if t.in.Event != nil {
-		fail := graph.Failure{Stage: r.cfg.Service, Code: code, Message: clip(err.Error(), 2000), TraceID: t.in.Trace}
-		out = append(out, r.cfg.Lost(t.in.Event, fail)...)
+	dead, perr := r.dead(ctx, t, code, err)
+	if perr == nil {
+		// Before the end of its document: the clean-up after a job looks for the dead letters that name a body.
+		perr = r.conn.publish(ctx, r.cfg.Service, []events.Event{dead})
 	}
-	if perr := r.conn.publish(ctx, r.cfg.Service, out); perr != nil {
+	if perr == nil {
+		perr = r.conn.publish(ctx, r.cfg.Service, r.lost(t, code, err))
+	}
+	if perr != nil {
 		r.unpublished(t, perr)
 		return
 	}
@@ -47,6 +45,21 @@ func (r *runner) park(t *task, code string, err error) {
 		"code", code, "error", err)
 	r.metrics.count(outcomeDead)
 	r.pump.term(t.item)
+}
+
+// lost is what ends a parked message, when it can be told what it was about.
+func (r *runner) lost(t *task, code string, err error) []events.Event {
+	if t.in.Event == nil {
+		return nil
+	}
+	fail := graph.Failure{Stage: r.cfg.Service, Code: code, Message: clip(err.Error(), 2000), TraceID: t.in.Trace}
+	out := r.cfg.Lost(t.in.Event, fail)
+	for _, e := range out {
+		if end, ok := e.(*events.Ended); ok {
+			end.Parked = t.in.Seq
+		}
+	}
+	return out
 }
 
 // reread decodes a message that could not be decoded as far as is needed to end its document: nil when that fails too.
@@ -80,6 +93,11 @@ func (r *runner) dead(ctx context.Context, t *task, code string, err error) (*ev
 	}
 	if !subjectToken.MatchString(d.Doc) {
 		d.Doc = "job"
+	}
+	if e := t.in.Event; e != nil {
+		if end := EndedFor(e, events.OutcomeFailed, graph.Failure{}); end != nil {
+			d.Item = end.Failure.Item
+		}
 	}
 	for k, v := range m.Header {
 		d.Headers[k] = strings.Join(v, ",")

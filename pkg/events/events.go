@@ -274,10 +274,14 @@ type Ended struct {
 	// Base is the revision that "unchanged" was decided against.
 	Base    uint64         `json:"base,omitempty"`
 	Failure *graph.Failure `json:"failure,omitempty"`
-	// Body refers to the bytes of what was quarantined, where they are kept.
-	Body string `json:"body,omitempty"`
+	// Body refers to the bytes of what was quarantined, where they are kept: an event of kind BodyKind.
+	Body     string `json:"body,omitempty"`
+	BodyKind string `json:"body_kind,omitempty"`
 	// Items counts records inside a quarantined source.
 	Items int `json:"items,omitempty"`
+	// Parked is the stream sequence of the message that became a dead letter: one that is replayed may be parked again, and its
+	// end is then another event.
+	Parked uint64 `json:"parked,omitempty"`
 }
 
 func (e *Ended) item() string {
@@ -295,6 +299,9 @@ func (e *Ended) ID() string {
 	x := e.Outcome
 	if e.Doc != nil {
 		x = "d" + e.Doc.try() + x
+	}
+	if e.Parked > 0 {
+		x += ":p" + strconv.FormatUint(e.Parked, 10)
 	}
 	return e.Job.id(KindEnded, e.item(), x)
 }
@@ -399,6 +406,7 @@ type Dead struct {
 	Stage    string            `json:"stage"`
 	Job      string            `json:"job"`
 	Doc      string            `json:"doc"`
+	Item     string            `json:"item,omitempty"` // the document's key or the source's name, where it could be read
 	Subject  string            `json:"subject"`
 	Stream   string            `json:"stream"`
 	Seq      uint64            `json:"seq"` // in Stream

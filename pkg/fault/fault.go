@@ -48,6 +48,8 @@ type Error struct {
 	Delay time.Duration
 	// Pause asks the runner to stop pulling while the dependency is down instead of burning deliveries. Transient only.
 	Pause bool
+	// Items is how many records a source at fault holds, where that is known. Document only.
+	Items int
 	Err   error
 }
 

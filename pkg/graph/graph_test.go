@@ -2,9 +2,13 @@ package graph_test
 
 import (
 	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/factmill/factmill/pkg/graph"
 )
@@ -66,7 +70,36 @@ func TestMetaHash(t *testing.T) {
 }
 
 func TestRound6(t *testing.T) {
-	require.Equal(t, 0.123457, graph.Round6(0.1234567))
-	require.Equal(t, -0.5, graph.Round6(-0.5))
-	require.Equal(t, 1.0, graph.Round6(0.99999999))
+	for in, want := range map[float64]string{
+		0.1234567: "0.123457", -0.5: "-0.5", 0.99999999: "1", 0.0000005: "0.000001", -0.0000001: "0", 1: "1",
+		8589934591.1234567: "8589934591.123457", 8589934592.0000019: "8589934592.000002", 9223372036854.775: "9223372036854.775",
+		9.3e12: "9300000000000", -9.3e18: "-9300000000000000000", 1e300: "1e+300",
+	} {
+		b, err := json.Marshal(graph.Round6(in))
+		require.NoError(t, err)
+		require.Equal(t, want, string(b))
+	}
+	require.True(t, math.IsInf(graph.Round6(math.Inf(-1)), -1))
+	require.True(t, math.IsNaN(graph.Round6(math.NaN())))
+}
+
+// TestRound6Properties: never more than six digits, nearest, and rounding again changes nothing.
+func TestRound6Properties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.Float64Range(-1e15, 1e15).Draw(t, "f")
+		r := graph.Round6(f)
+		_, digits, _ := strings.Cut(strconv.FormatFloat(r, 'f', -1, 64), ".")
+		if len(digits) > 6 || graph.Round6(r) != r || math.Abs(r-f) > 0.5000001e-6+math.Abs(f)*1e-15 {
+			t.Fatalf("%v becomes %v", f, r)
+		}
+	})
+}
+
+// TestSources: the export gives chunk ids, replies give evidence.
+func TestSources(t *testing.T) {
+	var p graph.PropertyRow
+	require.NoError(t, json.Unmarshal([]byte(`{"value":1,"evidence":["c1","c2"],"others":[{"value":2,"evidence":[{"chunk":"c3","quote":"q"}]}]}`), &p))
+	require.Equal(t, graph.Sources{{Chunk: "c1"}, {Chunk: "c2"}}, p.Evidence)
+	require.Equal(t, graph.Sources{{Chunk: "c3", Quote: "q"}}, p.Others[0].Evidence)
+	require.Error(t, json.Unmarshal([]byte(`{"evidence":[1]}`), &p))
 }

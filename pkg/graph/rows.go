@@ -1,7 +1,12 @@
 package graph
 
-// Rows of the canonical export (spec 2). Fields stand in the order of their JSON names, so that the encoder writes sorted
-// keys. Query replies reuse them.
+import (
+	"encoding/json"
+	"math"
+)
+
+// Rows of the export (spec 2). Fields stand in the order of their JSON names, so that the encoder writes sorted keys. Query
+// replies reuse them with more fields, those marked "replies only". Document is the document's key in every row and reply.
 
 // Evidence backs one fact.
 type Evidence struct {
@@ -9,7 +14,7 @@ type Evidence struct {
 	Chunk      string   `json:"chunk"`
 	ClosedSeq  uint64   `json:"closed_seq,omitempty"` // the commit that closed its document version; query.evidence with history only
 	Confidence float64  `json:"confidence"`
-	Document   string   `json:"document,omitempty"` // document key; query replies only
+	Document   string   `json:"document,omitempty"` // replies only
 	End        int      `json:"end"`
 	Extractors []string `json:"extractors,omitempty"`
 	Quote      string   `json:"quote,omitempty"`
@@ -33,44 +38,61 @@ type DocumentRow struct {
 	Title        string         `json:"title"`
 }
 
-// ChunkRow of the export. Document is the document's id.
+// ChunkRow of the export.
 type ChunkRow struct {
-	Content  string `json:"content"`
-	Document string `json:"document"`
-	// DocumentKey is the document's key; query replies only.
-	DocumentKey string   `json:"document_key,omitempty"`
-	End         int      `json:"end"`
-	Heading     []string `json:"heading_path"`
-	ID          string   `json:"id"`
-	Index       int      `json:"index"`
-	Kind        string   `json:"kind"`
-	Prefix      string   `json:"prefix"`
-	Start       int      `json:"start"`
-	Text        string   `json:"text"`
+	Content    string   `json:"content"`
+	Document   string   `json:"document"`
+	DocumentID string   `json:"document_id,omitempty"` // not in the canonical export
+	End        int      `json:"end"`
+	Heading    []string `json:"heading_path"`
+	ID         string   `json:"id"`
+	Index      int      `json:"index"`
+	Kind       string   `json:"kind"`
+	Prefix     string   `json:"prefix"`
+	Start      int      `json:"start"`
+	Text       string   `json:"text"`
 }
 
 // MentionRow is one mention of an entity in the export.
 type MentionRow struct {
 	Chunk      string  `json:"chunk"`
 	Confidence float64 `json:"confidence"`
-	Document   string  `json:"document,omitempty"` // query replies only
+	Document   string  `json:"document,omitempty"` // replies only
 	End        int     `json:"end"`
-	Quote      string  `json:"quote,omitempty"` // query replies only
+	Quote      string  `json:"quote,omitempty"` // replies only
 	Start      int     `json:"start"`
 }
 
 // PropertyRow is a property's shown value with its sources; Others are the values that lost.
 type PropertyRow struct {
-	Evidence []string   `json:"evidence"`
+	Evidence Sources    `json:"evidence"`
 	Others   []OtherRow `json:"others"`
 	Value    any        `json:"value"`
-	Quotes   []Evidence `json:"quotes,omitempty"` // query replies only
+	// OthersTotal counts the others where a reply shows a part of them; replies only.
+	OthersTotal int `json:"others_total,omitempty"`
 }
 
 // OtherRow is a value that lost, with its sources.
 type OtherRow struct {
-	Evidence []string `json:"evidence"`
-	Value    any      `json:"value"`
+	Evidence Sources `json:"evidence"`
+	Value    any     `json:"value"`
+}
+
+// Sources back a property value. A reply gives each in full, the export gives the ids of the chunks alone; both forms can be
+// read.
+type Sources []Evidence
+
+// UnmarshalJSON reads a list of evidence or of chunk ids.
+func (s *Sources) UnmarshalJSON(b []byte) error {
+	var chunks []string
+	if err := json.Unmarshal(b, &chunks); err != nil {
+		return json.Unmarshal(b, (*[]Evidence)(s))
+	}
+	*s = make(Sources, len(chunks))
+	for i, c := range chunks {
+		(*s)[i].Chunk = c
+	}
+	return nil
 }
 
 // EntityRow of the export. Labels is the type and its ancestors, sorted.
@@ -83,11 +105,13 @@ type EntityRow struct {
 	Name       string                 `json:"name"`
 	Properties map[string]PropertyRow `json:"properties"`
 	Type       string                 `json:"type"`
-	// Evidence repeats the mentions as evidence with quotes, at most a page; query replies only.
+	// Evidence repeats the mentions as evidence with quotes, at most a page; replies only.
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// MentionsTotal and DocumentsTotal count beyond the page; query replies only.
+	// MentionsTotal and DocumentsTotal count beyond the page; replies only.
 	MentionsTotal  int `json:"mentions_total,omitempty"`
 	DocumentsTotal int `json:"documents_total,omitempty"`
+	// PropertiesTotal counts the properties where a reply shows a part of them; replies only.
+	PropertiesTotal int `json:"properties_total,omitempty"`
 }
 
 // RelationRow of the export.
@@ -97,11 +121,11 @@ type RelationRow struct {
 	Kind       string         `json:"kind"`
 	Properties map[string]any `json:"properties"`
 	Source     string         `json:"source"`
-	SourceName string         `json:"source_name,omitempty"` // query replies only
+	SourceName string         `json:"source_name,omitempty"` // replies only
 	Target     string         `json:"target"`
-	TargetName string         `json:"target_name,omitempty"` // query replies only
+	TargetName string         `json:"target_name,omitempty"` // replies only
 	Type       string         `json:"type"`
-	// EvidenceTotal counts beyond the page; query replies only.
+	// EvidenceTotal counts beyond the page; replies only.
 	EvidenceTotal int `json:"evidence_total,omitempty"`
 }
 
@@ -112,6 +136,7 @@ type CandidateRow struct {
 	Confidence    float64  `json:"confidence"`
 	Count         int      `json:"count"`
 	Document      string   `json:"document"`
+	DocumentID    string   `json:"document_id,omitempty"` // not in the canonical export
 	End           int      `json:"end"`
 	Key           string   `json:"key"`
 	Kind          string   `json:"kind"`
@@ -132,11 +157,11 @@ type DecisionRow struct {
 	State string `json:"state"`
 }
 
-// Round6 cuts a float to the six digits that the export shows.
+// Round6 rounds a float to the six digits behind the point that the export shows. Floats of 2^33 and more lie so far apart
+// that their shortest form has no more.
 func Round6(f float64) float64 {
-	const m = 1e6
-	if f < 0 {
-		return -Round6(-f)
+	if math.IsNaN(f) || math.Abs(f) >= 1<<33 {
+		return f
 	}
-	return float64(int64(f*m+0.5)) / m
+	return math.Round(f*1e6)/1e6 + 0 // no negative zero
 }

@@ -29,8 +29,8 @@ func rows() []json.RawMessage {
 	var out []json.RawMessage
 	for _, r := range []string{
 		`{"kind":"document","id":"d1","key":"a.txt","title":"A","content_hash":"h","schema_fingerprint":"s","metadata":{"n":1},"scope":["x","y"]}`,
-		`{"kind":"chunk","id":"c1","document":"d1","index":0,"start":0,"end":10,"content":"text","text":` + quoted(nasty) + `}`,
-		`{"kind":"chunk","id":"c2","document":"d1","index":1,"start":10,"end":20,"content":"text","text":"two"}`,
+		`{"kind":"chunk","id":"c1","document":"a.txt","document_id":"d1","index":0,"start":0,"end":10,"content":"text","text":` + quoted(nasty) + `}`,
+		`{"kind":"chunk","id":"c2","document":"a.txt","document_id":"d1","index":1,"start":10,"end":20,"content":"text","text":"two"}`,
 		`{"kind":"entity","id":"e1","type":"Person","labels":["Agent","Person"],"name":` + quoted(nasty) + `,"merge_key":"k","mentions":[{"chunk":"c1","start":0,"end":3,"confidence":0.9},{"chunk":"c1","start":5,"end":8,"confidence":0.5}],"properties":{"born":{"value":9007199254740993},"height":{"value":1.5},"name":{"value":"alias"},"alive":{"value":true}}}`,
 		`{"kind":"entity","id":"e2","type":"Company","labels":["Company"],"name":"Acme","merge_key":"acme","mentions":[],"properties":{"height":{"value":2}}}`,
 		`{"kind":"relation","id":"r1","type":"WORKS_FOR","source":"e1","target":"e2","properties":{"since":1999},"evidence":[{"chunk":"c1","start":0,"end":10,"quote":"it's","confidence":0.8},{"chunk":"c2","start":0,"end":3,"quote":"x","confidence":0.6}]}`,

@@ -7,11 +7,13 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"sort"
 	"strings"
 
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 )
 
@@ -125,7 +127,8 @@ func (c *converter) chunk(k graph.ChunkRow) error {
 	if err := c.node(n); err != nil {
 		return err
 	}
-	if err := c.edge(link("HAS_PART", k.Document, BaseDocument, k.ID, BaseChunk, nil)); err != nil {
+	doc := cmp.Or(k.DocumentID, fingerprint.DocumentID(k.Document))
+	if err := c.edge(link("HAS_PART", doc, BaseDocument, k.ID, BaseChunk, nil)); err != nil {
 		return err
 	}
 	prev := c.prev

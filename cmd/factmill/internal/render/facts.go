@@ -114,7 +114,7 @@ func (p *printer) properties(props map[string]graph.PropertyRow) {
 			line += "  (also stated: " + strings.Join(others, ", ") + ")"
 		}
 		p.f("%s", line)
-		for _, q := range firstEvidence(row.Quotes, 2) {
+		for _, q := range firstEvidence(row.Evidence, 2) {
 			p.f("      %s  %s", Quote(q.Quote, quoteWidth), place(q))
 		}
 	}
@@ -246,12 +246,9 @@ func (p *printer) hit(no int, h api.Hit) {
 			return
 		}
 	case "chunk":
-		var c struct {
-			graph.ChunkRow
-			DocumentKey string `json:"document_key"`
-		}
+		var c graph.ChunkRow
 		if json.Unmarshal(h.Row, &c) == nil {
-			p.f("%d. chunk %d of %s  [%d:%d]", no, c.Index, orID(c.DocumentKey, c.Document), c.Start, c.End)
+			p.f("%d. chunk %d of %s  [%d:%d]", no, c.Index, c.Document, c.Start, c.End)
 			p.f("     %s", Quote(orID(h.Snippet, c.Text), 2*quoteWidth))
 			return
 		}

@@ -118,7 +118,7 @@ func TestHits(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, Hits(&b, api.SearchReply{Hits: []api.Hit{
 		{Kind: "entity", ID: "e1", Row: json.RawMessage(`{"name":"Ada","type":"Person"}`)},
-		{Kind: "chunk", ID: "c1", Row: json.RawMessage(`{"document":"d1","document_key":"a.txt","index":2,"start":5,"end":9,"text":"x\u001by"}`)},
+		{Kind: "chunk", ID: "c1", Row: json.RawMessage(`{"document":"a.txt","document_id":"d1","index":2,"start":5,"end":9,"text":"x\u001by"}`)},
 		{Kind: "other", ID: "o1", Snippet: "s", Row: json.RawMessage(`{}`)},
 	}}))
 	require.Equal(t, "1. Ada  (Person)  e1\n2. chunk 2 of a.txt  [5:9]\n     “x\\x1by”\n3. other  o1\n     “s”\n", b.String())

@@ -3,9 +3,7 @@ package graphs
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,14 +15,14 @@ import (
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
+	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
 // Spaces of the store that belong to this package.
 const (
-	spaceSchema    = byte('H') // revision, big endian → schemaRow
-	spaceSettings  = byte('Z') // "pipeline" → settingsRow; "schema" → active revision
-	spaceOperation = byte('I') // verb 0 request id → operation
+	spaceSchema   = byte('H') // revision, big endian → schemaRow
+	spaceSettings = byte('Z') // "pipeline" → settingsRow; "schema" → active revision
 )
 
 var (
@@ -37,15 +35,10 @@ type settingsRow struct {
 	Pipeline settings.Pipeline `json:"pipeline"`
 }
 
-// operation is the stored reply of a request that named its intent.
-type operation struct {
-	Body  string          `json:"body"` // SHA-256 of the request
-	Reply json.RawMessage `json:"reply"`
-}
-
 // Graphs answers schema.* and settings.*, and gives new jobs their context.
 type Graphs struct {
 	st  *store.Store
+	ops *operations.Operations
 	now func() time.Time
 
 	mu     sync.Mutex // one change at a time; guards parsed
@@ -54,7 +47,7 @@ type Graphs struct {
 
 // New makes the desk of graphs over st.
 func New(st *store.Store, now func() time.Time) *Graphs {
-	return &Graphs{st: st, now: now, parsed: map[string]*schema.Schema{}}
+	return &Graphs{st: st, ops: operations.New(st), now: now, parsed: map[string]*schema.Schema{}}
 }
 
 // Create makes a graph with the default schema and settings where it does not exist. Callers hold mu.
@@ -212,7 +205,7 @@ func (g *Graphs) SchemaPut(ctx context.Context, name string, req api.SchemaPut) 
 		return api.SchemaReply{}, err
 	}
 	var reply api.SchemaReply
-	err = g.once(ctx, name, "schema.put", req.RequestID, req, &reply, func() ([]store.Op, error) {
+	err = g.ops.Once(ctx, name, "schema.put", req.RequestID, req, &reply, func() ([]store.Op, error) {
 		now, err := g.SchemaGet(ctx, name, api.SchemaGet{})
 		if err != nil {
 			return nil, err
@@ -277,7 +270,7 @@ func (g *Graphs) SettingsPut(ctx context.Context, name string, req api.SettingsP
 		return api.SettingsReply{}, err
 	}
 	var reply api.SettingsReply
-	err := g.once(ctx, name, "settings.put", req.RequestID, req, &reply, func() ([]store.Op, error) {
+	err := g.ops.Once(ctx, name, "settings.put", req.RequestID, req, &reply, func() ([]store.Op, error) {
 		row, err := g.settings(name)
 		if err != nil {
 			return nil, err
@@ -298,54 +291,6 @@ func (g *Graphs) SettingsPut(ctx context.Context, name string, req api.SettingsP
 		return []store.Op{{Graph: name, Space: spaceSettings, Key: keyPipeline, Value: b}}, nil
 	})
 	return reply, err
-}
-
-// once runs change and stores its reply under the request's id, in one write; the same id with the same body gets the stored
-// reply, with another body it is refused. Callers hold mu.
-func (g *Graphs) once(ctx context.Context, graph, verb, id string, req, reply any, change func() ([]store.Op, error)) error {
-	if id == "" {
-		ops, err := change()
-		if err != nil || len(ops) == 0 {
-			return err
-		}
-		return g.st.Write(ctx, ops, true)
-	}
-	if len(id) > 128 {
-		return api.Errorf(400, "bad_value", "request_id has %d bytes: at most 128", len(id))
-	}
-	b, err := json.Marshal(req)
-	if err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	sum := sha256.Sum256(b)
-	op := operation{Body: hex.EncodeToString(sum[:])}
-	key := append(append([]byte(verb), 0), id...)
-	stored, err := g.st.Get(graph, spaceOperation, key)
-	if err != nil {
-		return err
-	}
-	if stored != nil {
-		var was operation
-		if err := json.Unmarshal(stored, &was); err != nil {
-			return fmt.Errorf("operation %s: %w", id, err)
-		}
-		if was.Body != op.Body {
-			return api.Errorf(409, "operation_reused", "request_id %q was used for another body", id)
-		}
-		return json.Unmarshal(was.Reply, reply)
-	}
-	ops, err := change()
-	if err != nil {
-		return err
-	}
-	if op.Reply, err = json.Marshal(reply); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	row, err := json.Marshal(op)
-	if err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	return g.st.Write(ctx, append(ops, store.Op{Graph: graph, Space: spaceOperation, Key: key, Value: row}), true)
 }
 
 // JobContext gives a new job the active schema and settings, and creates the graph at its first job.

@@ -150,12 +150,12 @@ func (v *view) chunkRow(d *docView, index int) (graph.ChunkRow, error) {
 	if heading == nil {
 		heading = []string{}
 	}
-	return graph.ChunkRow{Content: c.Content, Document: d.id, DocumentKey: d.key, End: end, Heading: heading, ID: id, Index: index,
+	return graph.ChunkRow{Content: c.Content, Document: d.key, DocumentID: d.id, End: end, Heading: heading, ID: id, Index: index,
 		Kind: "chunk", Prefix: c.Prefix, Start: start, Text: text}, err
 }
 
 func chunkCost(r graph.ChunkRow) int {
-	n := 320 + textCost(r.Text) + textCost(r.Prefix) + textCost(r.DocumentKey)
+	n := 320 + textCost(r.Text) + textCost(r.Prefix) + textCost(r.Document)
 	for _, h := range r.Heading {
 		n += textCost(h) + 1
 	}

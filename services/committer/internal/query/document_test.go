@@ -20,7 +20,7 @@ func TestDocument(t *testing.T) {
 	require.NoError(t, err)
 	chunk := func(i int) graph.ChunkRow {
 		c := a.c.Chunks[i]
-		return graph.ChunkRow{Content: "text", Document: fingerprint.DocumentID("ada"), DocumentKey: "ada", Start: c.Start, End: c.End, Heading: []string{},
+		return graph.ChunkRow{Content: "text", Document: "ada", DocumentID: fingerprint.DocumentID("ada"), Start: c.Start, End: c.End, Heading: []string{},
 			ID: a.chunkID(i), Index: i, Kind: "chunk", Text: a.c.Text[c.Start:c.End]}
 	}
 	item := func(kind, outcome, label, text string, confidence float64, i, start, end int, rule string) api.ItemRow {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/factmill/factmill/pkg/graph"
 )
 
 // The rows of entities and relations are written piece by piece, since one may have a million mentions. The bytes are those
@@ -37,14 +39,14 @@ func appendValue(b []byte, v any) []byte {
 	case int64:
 		return strconv.AppendInt(b, x, 10)
 	case float64:
-		return appendJSON(b, round6(x))
+		return appendJSON(b, graph.Round6(x))
 	}
 	return appendJSON(b, rounded(v))
 }
 
 // appendScore writes a confidence: 0…1 with six digits at most.
 func appendScore(b []byte, f float64) []byte {
-	f = round6(f)
+	f = graph.Round6(f)
 	if f != 0 && f < 1e-5 {
 		return appendJSON(b, f)
 	}

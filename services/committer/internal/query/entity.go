@@ -5,9 +5,7 @@ import (
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
-	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -98,74 +96,4 @@ func (v *view) find(id, label, name string) (store.EntityFold, error) {
 		return e, err
 	}
 	return v.named(label, name)
-}
-
-// named finds an entity by name, and by type when label is not empty. Merge keys come before aliases, the type itself before
-// types below it.
-func (v *view) named(label, name string) (store.EntityFold, error) {
-	folded := fingerprint.Fold(name)
-	if label != "" {
-		if canon, ok := v.schema.Canon(schema.KindEntity, label); ok {
-			label = canon
-		}
-		if e, ok, err := v.sn.Entity(fingerprint.EntityID(label, folded)); err != nil || ok {
-			return e, err
-		}
-	}
-	hits, err := v.sn.EntitiesNamed(folded)
-	if err != nil {
-		return store.EntityFold{}, err
-	}
-	for _, admit := range []func(store.NamedEntity) bool{
-		func(n store.NamedEntity) bool { return n.Full && v.isA(n.Label, label, true) },
-		func(n store.NamedEntity) bool { return v.isA(n.Label, label, true) },
-		func(n store.NamedEntity) bool { return v.isA(n.Label, label, false) },
-	} {
-		var found []store.NamedEntity
-		for _, h := range hits {
-			if admit(h) {
-				found = append(found, h)
-			}
-		}
-		if len(found) > 1 {
-			return store.EntityFold{}, ambiguous(name, found)
-		}
-		if len(found) == 1 {
-			e, ok, err := v.sn.Entity(found[0].ID)
-			if err != nil || ok {
-				return e, err
-			}
-		}
-	}
-	if label != "" {
-		return store.EntityFold{}, api.Errorf(404, "entity_not_found", "no %s is named %q", clip(label), clip(name))
-	}
-	return store.EntityFold{}, api.Errorf(404, "entity_not_found", "no entity is named %q", clip(name))
-}
-
-// isA says whether an entity's label is the one asked for ("": any); unless exact, one below it will do.
-func (v *view) isA(label, wanted string, exact bool) bool {
-	if wanted == "" || label == wanted {
-		return true
-	}
-	if exact {
-		return false
-	}
-	for _, l := range v.labels(label) {
-		if l == wanted {
-			return true
-		}
-	}
-	return false
-}
-
-func ambiguous(name string, found []store.NamedEntity) error {
-	const most = 20
-	list := make([]map[string]any, 0, min(len(found), most))
-	for _, f := range found[:min(len(found), most)] {
-		list = append(list, map[string]any{"id": f.ID, "type": f.Label, "name": f.Name})
-	}
-	e := badValue("%d entities are named %q: give the type or the id", len(found), clip(name))
-	e.Details = map[string]any{"entities": list, "total": len(found)}
-	return e
 }

@@ -46,8 +46,7 @@ func TestEntity(t *testing.T) {
 	}
 	want := graph.EntityRow{ID: entID(ada), Kind: "entity", Type: "Person", Labels: []string{"Agent", "Person"}, Name: "Ada Lovelace", MergeKey: "ada lovelace",
 		Evidence: mentions, MentionsTotal: 3, DocumentsTotal: 2,
-		Properties: map[string]graph.PropertyRow{"born": {Value: int64(1815), Evidence: []string{a.chunkID(1)}, Others: []graph.OtherRow{},
-			Quotes: []graph.Evidence{mention(a, 1, 77, 81, 0.7)}}}}
+		Properties: map[string]graph.PropertyRow{"born": {Value: int64(1815), Evidence: graph.Sources{mention(a, 1, 77, 81, 0.7)}, Others: []graph.OtherRow{}}}}
 	for _, m := range mentions {
 		want.Mentions = append(want.Mentions, graph.MentionRow{Chunk: m.Chunk, Confidence: m.Confidence, Document: m.Document, End: m.End, Quote: m.Quote, Start: m.Start})
 	}
@@ -192,7 +191,8 @@ func TestMergeRules(t *testing.T) {
 	require.Equal(t, int64(1815), value1)
 	require.Equal(t, []any{int64(1816)}, others)
 	require.Len(t, p["born"].Evidence, 2)
-	require.Len(t, p["born"].Quotes, 2)
+	require.Len(t, p["born"].Others[0].Evidence, 1)
+	require.Equal(t, "b", p["born"].Others[0].Evidence[0].Document)
 	value1, others = shown("title") // newest
 	require.Equal(t, "Analyst", value1)
 	require.Equal(t, []any{"Countess"}, others)

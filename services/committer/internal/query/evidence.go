@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -11,13 +12,6 @@ import (
 )
 
 const verbEvidence = "evidence"
-
-// historian lists the documents that ever stated a fact, by id, behind afterDoc: what history needs of a snapshot besides the
-// open documents.
-type historian interface {
-	EverMentioned(entityID, afterDoc string, fn func(docID string) error) error
-	EverStated(relationID, afterDoc string, fn func(docID string) error) error
-}
 
 // evidenceAt is where a page of evidence ends: the last document that was given whole, and how many pieces of the next.
 type evidenceAt struct {
@@ -34,9 +28,10 @@ type fact struct {
 }
 
 // Evidence answers query.evidence: every place that states an entity or a relation, by document id, chunk index, start and end.
-// Total counts statements; those of several extractors about one span are one piece of evidence. With history, what closed
-// versions said follows the same order, each piece with its version; total still counts what is current. The pages of one
-// cursor show one sequence.
+// Total counts statements; those of several extractors about one span are one piece of evidence. With history, documents that
+// once said it count too: by document id, version, place, each piece with its version and, where it is said no longer, the commit
+// that ended it (a new version, a delete, or a second reading of the version that did not find it); total still counts what is
+// current. The pages of one cursor show one sequence.
 func (q *Queries) Evidence(ctx context.Context, name string, req api.EvidenceGet) (api.EvidenceReply, error) {
 	out := api.EvidenceReply{Evidence: []graph.Evidence{}}
 	limit, bad := limited("limit", req.Limit, defaultPage, maxPage)
@@ -68,9 +63,9 @@ func (q *Queries) Evidence(ctx context.Context, name string, req api.EvidenceGet
 		}
 		out.Seq, out.ID, out.Kind, out.Total = v.sn.Seq(), f.id, f.kind, f.total
 		at.Seq = out.Seq
-		p := evidencePage{v: v, fact: f.id, at: at, skip: at.Given, list: listing{limit: limit, budget: newBudget()}}
+		p := evidencePage{v: v, at: at, skip: at.Given, list: listing{limit: limit, budget: newBudget()}}
 		if req.History {
-			err = v.everSaid(f, at.Doc, p.history)
+			err = p.history(f, at.Doc)
 		} else {
 			err = v.said(f, at.Doc, p.current)
 		}
@@ -103,16 +98,16 @@ func (v *view) fact(id string, history bool) (fact, error) {
 	if err != nil || ok {
 		return fact{id, "relation", r.Evidence}, err
 	}
-	h, can := any(v.sn).(historian)
-	if !history || !can {
+	if !history {
 		return fact{}, noFact(id)
 	}
 	was := false
-	first := func(string) error { was = true; return store.ErrStop }
-	if err := h.EverMentioned(id, "", first); err != nil || was {
+	err = v.sn.EverMentioned(id, "", func(string, []store.Past[store.MentionSupport]) error { was = true; return store.ErrStop })
+	if err != nil || was {
 		return fact{id: id, kind: "entity"}, err
 	}
-	if err := h.EverStated(id, "", first); err != nil || was {
+	err = v.sn.EverStated(id, "", func(string, []store.Past[store.EvidenceSupport]) error { was = true; return store.ErrStop })
+	if err != nil || was {
 		return fact{id: id, kind: "relation"}, err
 	}
 	return fact{}, noFact(id)
@@ -124,30 +119,22 @@ func (v *view) said(f fact, after string, fn func(store.EvidenceSupport) error) 
 		return v.sn.Evidence(f.id, after, fn)
 	}
 	return v.sn.Mentions(f.id, after, func(m store.MentionSupport) error {
-		s := store.EvidenceSupport{DocID: m.DocID, Version: m.Version}
-		for _, x := range m.Spans {
-			s.Spans = append(s.Spans, store.EvidenceSpan{Chunk: x.Chunk, Start: x.Start, End: x.End, Confidence: x.Confidence, Extractor: x.Extractor})
-		}
-		return fn(s)
+		return fn(asEvidence(m))
 	})
 }
 
-// everSaid gives the documents that ever stated a fact. A snapshot that keeps no such list gives those that state it now.
-func (v *view) everSaid(f fact, after string, fn func(docID string) error) error {
-	h, ok := any(v.sn).(historian)
-	if !ok {
-		return v.said(f, after, func(s store.EvidenceSupport) error { return fn(s.DocID) })
+// asEvidence is mentions as statements.
+func asEvidence(m store.MentionSupport) store.EvidenceSupport {
+	s := store.EvidenceSupport{DocID: m.DocID, Version: m.Version}
+	for _, x := range m.Spans {
+		s.Spans = append(s.Spans, store.EvidenceSpan{Chunk: x.Chunk, Start: x.Start, End: x.End, Confidence: x.Confidence, Extractor: x.Extractor})
 	}
-	if f.kind == "entity" {
-		return h.EverMentioned(f.id, after, fn)
-	}
-	return h.EverStated(f.id, after, fn)
+	return s
 }
 
 // evidencePage gathers one page. skip is how many pieces of the first document earlier pages gave.
 type evidencePage struct {
 	v    *view
-	fact string // id
 	at   evidenceAt
 	skip int
 	list listing
@@ -182,58 +169,76 @@ func (p *evidencePage) current(s store.EvidenceSupport) error {
 	return err
 }
 
-func (p *evidencePage) history(docID string) error {
+// history gives what documents ever said of a fact.
+func (p *evidencePage) history(f fact, after string) error {
+	if f.kind == "relation" {
+		return p.v.sn.EverStated(f.id, after, p.past)
+	}
+	return p.v.sn.EverMentioned(f.id, after, func(docID string, said []store.Past[store.MentionSupport]) error {
+		list := make([]store.Past[store.EvidenceSupport], len(said))
+		for i, s := range said {
+			list[i] = store.Past[store.EvidenceSupport]{From: s.From, Until: s.Until, Said: asEvidence(s.Said)}
+		}
+		return p.past(docID, list)
+	})
+}
+
+// past gives what one document said, version by version. A version that was read more than once counts with its last reading;
+// what only earlier readings found has the commit that dropped it.
+func (p *evidencePage) past(docID string, said []store.Past[store.EvidenceSupport]) error {
 	if err := p.v.tick(); err != nil {
 		return err
 	}
-	versions, err := p.v.sn.Versions(docID)
-	if err != nil {
-		return err
-	}
-	for _, ver := range versions {
-		st, ok, err := p.v.sn.Assertions(docID, ver.Version)
-		if err != nil {
+	for len(said) > 0 {
+		version := said[0].Said.Version
+		n := 1
+		for n < len(said) && said[n].Said.Version == version {
+			n++
+		}
+		if err := p.version(docID, version, said[:n]); err != nil {
 			return err
 		}
-		if !ok {
-			continue
-		}
-		d, err := p.v.at(docID, ver.Version)
-		if err != nil {
-			return err
-		}
-		for _, m := range mergeSpans(spansOf(st.Assertions, p.fact)) {
-			e, err := p.v.evidence(d, m)
-			if err != nil {
-				return err
-			}
-			e.Version, e.ClosedSeq = ver.Version, ver.ClosedSeq
-			if err := p.add(e); err != nil {
-				return err
-			}
-		}
+		said = said[n:]
 	}
 	p.done(docID)
 	return nil
 }
 
-// spansOf is what assertions say of one fact.
-func spansOf(a graph.Assertions, factID string) []store.EvidenceSpan {
-	var out []store.EvidenceSpan
-	for _, c := range a.Chunks {
-		for _, m := range c.Mentions {
-			if entityID(a, m.Entity) == factID {
-				out = append(out, store.EvidenceSpan{Chunk: c.Index, Start: m.Start, End: m.End, Confidence: m.Confidence, Extractor: m.Extractor})
-			}
-		}
-		for _, r := range c.Relations {
-			if relationID(a, r) == factID {
-				out = append(out, store.EvidenceSpan{Chunk: c.Index, Start: r.Start, End: r.End, Confidence: r.Confidence,
-					Assertion: r.AssertionKind(), Extractor: r.Extractor})
+func (p *evidencePage) version(docID string, version int, readings []store.Past[store.EvidenceSupport]) error {
+	d, err := p.v.at(docID, version)
+	if err != nil {
+		return err
+	}
+	type ended struct {
+		merged
+		until uint64
+	}
+	type place struct {
+		chunk, start, end int
+		assertion         string
+	}
+	var list []ended
+	seen := map[place]bool{}
+	for i := len(readings) - 1; i >= 0; i-- {
+		for _, m := range mergeSpans(readings[i].Said.Spans) {
+			if at := (place{m.chunk, m.start, m.end, m.assertion}); !seen[at] {
+				seen[at] = true
+				list = append(list, ended{m, readings[i].Until})
 			}
 		}
 	}
-	return out
+	slices.SortFunc(list, func(a, b ended) int { return comparePlaces(a.merged, b.merged) })
+	for _, m := range list {
+		e, err := p.v.evidence(d, m.merged)
+		if err != nil {
+			return err
+		}
+		e.Version, e.ClosedSeq = version, m.until
+		if err := p.add(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // relationID of stored assertions: the ends of symmetric relations are sorted there already.

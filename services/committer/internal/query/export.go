@@ -2,18 +2,13 @@ package query
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
 const verbExport = "export"
@@ -29,7 +24,7 @@ const (
 	phaseEnd
 )
 
-// exportAt is where the export goes on: behind the row After (and Doc, Index) of a phase. Within a row that is written in
+// exportAt is where the export goes on: behind the row After (and document key Doc, Index) of a phase. Within a row that is written in
 // pieces, Mark is the last place from which the row can be written again, and Skip how many bytes behind it were given.
 type exportAt struct {
 	Seq   uint64 `json:"s"`
@@ -54,10 +49,10 @@ type sink interface {
 var errPage = errors.New("page is full")
 
 // Export answers query.export: a page of rows in the order of the canonical export, at one pinned sequence:
-// documents by key; chunks by document id and index; entities and relations by id, their mentions and evidence by document
-// id, chunk index, start, end (and assertion); candidates by key and document id (pending ones, and approved ones of open
-// chunks); decisions by key. Rows of candidates and decisions come with canonical or candidates. Canonical rows have no
-// times, sequences or versions; text puts the document's text into its row and is ignored with canonical.
+// documents by key; chunks by document key and index; entities and relations by id, their mentions and evidence by document
+// id, chunk index, start, end (and assertion); candidates by key and document key (pending ones, and approved ones of open
+// chunks); decisions by key. Rows of candidates and decisions come with canonical or candidates. Canonical rows have the fields
+// of spec 2 and no others; text puts the document's text into its row and is ignored with canonical.
 func (q *Queries) Export(ctx context.Context, name string, req api.Export) (api.ExportReply, error) {
 	out := api.ExportReply{Rows: []json.RawMessage{}}
 	at := exportAt{Seq: req.Seq}
@@ -96,8 +91,7 @@ func (q *Queries) Export(ctx context.Context, name string, req api.Export) (api.
 	return out, err
 }
 
-// ExportTo writes the whole export, one row a line, at req.Seq (0: now). Memory does not grow with the graph, save 16 bytes
-// a document.
+// ExportTo writes the whole export, one row a line, at req.Seq (0: now). Memory does not grow with the graph.
 func (q *Queries) ExportTo(ctx context.Context, name string, req api.Export, w io.Writer) error {
 	if req.Cursor != "" {
 		return badValue("cursor is for pages")
@@ -229,53 +223,4 @@ func (p *page) end(at exportAt) error {
 	p.used += len(p.row) + 1
 	p.row, p.at, p.marks = nil, at, p.marks[:0]
 	return nil
-}
-
-// pinned is the ids of the open documents of one graph at one sequence, sorted: pages of one export share it.
-type pinned struct {
-	graph string
-	seq   uint64
-	ids   [][16]byte
-}
-
-// documentIDs lists the ids of the open documents, sorted.
-func (q *Queries) documentIDs(v *view) ([][16]byte, error) {
-	q.mu.Lock()
-	p := q.pinned
-	q.mu.Unlock()
-	if p != nil && p.graph == v.sn.Graph() && p.seq == v.sn.Seq() {
-		return p.ids, nil
-	}
-	p = &pinned{graph: v.sn.Graph(), seq: v.sn.Seq()}
-	err := v.sn.Docs("", func(d store.Doc) error {
-		if d.Open {
-			p.ids = append(p.ids, packID(d.Meta.ID))
-		}
-		return v.tick()
-	})
-	if err != nil {
-		return nil, err
-	}
-	sortIDs(p.ids)
-	q.mu.Lock()
-	q.pinned = p
-	q.mu.Unlock()
-	return p.ids, nil
-}
-
-// packID is a UUID's bytes; a text that is none is all zero.
-func packID(id string) (out [16]byte) {
-	if b, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && len(b) == len(out) {
-		copy(out[:], b)
-	}
-	return out
-}
-
-func unpackID(id [16]byte) string {
-	h := hex.EncodeToString(id[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-func sortIDs(ids [][16]byte) {
-	slices.SortFunc(ids, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
 }

@@ -1,17 +1,13 @@
 package query
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
-	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -26,17 +22,18 @@ const (
 
 // exporter writes rows into a sink.
 type exporter struct {
-	q    *Queries
 	v    *view
 	req  api.Export
 	sink sink
 	buf  []byte
+	// maxGroup is the constant, less in tests.
+	maxGroup int
 	// resume is the mark from which the first row goes on; "" begins it.
 	resume string
 }
 
 func newExporter(q *Queries, v *view, req api.Export, s sink) *exporter {
-	return &exporter{q: q, v: v, req: req, sink: s}
+	return &exporter{v: v, req: req, sink: s, maxGroup: q.maxGroup}
 }
 
 // run writes everything behind a position.
@@ -115,41 +112,43 @@ func (x *exporter) documents(at exportAt) error {
 	})
 }
 
+// chunks writes the chunks by document key and index: first what is left of the document that the position names.
 func (x *exporter) chunks(at exportAt) error {
-	ids, err := x.q.documentIDs(x.v)
+	if at.Doc != "" {
+		d, ok, err := x.v.sn.DocByKey(at.Doc)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := x.chunksOf(d, at.Index, at); err != nil {
+				return err
+			}
+		}
+	}
+	return x.v.sn.Docs(at.Doc, func(d store.Doc) error { return x.chunksOf(d, 0, at) })
+}
+
+func (x *exporter) chunksOf(d store.Doc, first int, at exportAt) error {
+	if err := x.v.tick(); err != nil || !d.Open {
+		return err
+	}
+	view, err := x.v.at(d.Meta.ID, d.Version)
 	if err != nil {
 		return err
 	}
-	begin := 0
-	if at.Doc != "" {
-		begin, _ = slices.BinarySearchFunc(ids, packID(at.Doc), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
-	}
-	for i := begin; i < len(ids); i++ {
-		id := unpackID(ids[i])
-		first := 0
-		if id == at.Doc {
-			first = at.Index
+	for n := first; n < len(view.meta.Chunks); n++ {
+		if err := x.v.tick(); err != nil {
+			return err
 		}
-		d, err := x.v.doc(id)
+		row, err := x.v.chunkRow(view, n)
 		if err != nil {
 			return err
 		}
-		view, err := x.v.at(id, d.Version)
-		if err != nil {
-			return err
+		if x.req.Canonical {
+			row.DocumentID = ""
 		}
-		for n := first; n < len(view.meta.Chunks); n++ {
-			if err := x.v.tick(); err != nil {
-				return err
-			}
-			row, err := x.v.chunkRow(view, n)
-			if err != nil {
-				return err
-			}
-			row.DocumentKey = ""
-			if err := x.json(row, exportAt{Seq: at.Seq, Phase: phaseChunks, Doc: id, Index: n + 1}); err != nil {
-				return err
-			}
+		if err := x.json(row, exportAt{Seq: at.Seq, Phase: phaseChunks, Doc: d.Meta.Key, Index: n + 1}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -269,10 +268,7 @@ func (x *exporter) properties(e store.EntityFold) error {
 		}
 		rule := x.v.mergeRule(e.Label, g.name)
 		values := ranked(rule, g.values)
-		shown := values[:1]
-		if rule == schema.MergeAll {
-			shown = values
-		}
+		shown := shownOf(rule, values)
 		x.buf = appendText(x.buf, g.name)
 		x.buf = append(x.buf, `:{"evidence":`...)
 		if err := x.valueChunks(shown); err != nil {
@@ -300,27 +296,42 @@ func (x *exporter) properties(e store.EntityFold) error {
 	return nil
 }
 
-// valueChunks writes the ids of the chunks that say one of the values, each once.
+// valueChunks writes the ids of the chunks that say one of the values, each once: by document id and chunk index for one value,
+// value by value for several.
 func (x *exporter) valueChunks(values []store.PropertyFold) error {
-	chunks := []string{}
+	var seen map[string]bool // across values; within one, repeats come one after the other
+	if len(values) > 1 {
+		seen = map[string]bool{}
+	}
+	last := ""
+	x.buf = append(x.buf, '[')
 	for _, f := range values {
 		err := x.v.sn.PropertySupports(f.Owner, f.Name, f.Value, func(s store.EvidenceSupport) error {
-			return x.v.statements(s, func(d *docView, m merged) error {
+			err := x.v.statements(s, func(d *docView, m merged) error {
 				id, err := d.chunkID(m.chunk)
-				if n := len(chunks); err == nil && (n == 0 || chunks[n-1] != id) {
-					chunks = append(chunks, id)
+				if err != nil || id == last || seen[id] {
+					return err
 				}
-				return err
+				if last != "" {
+					x.buf = append(x.buf, ',')
+				}
+				x.buf = appendText(x.buf, id)
+				last = id
+				if seen != nil {
+					seen[id] = true
+				}
+				return nil
 			})
+			if err != nil {
+				return err
+			}
+			return x.piece(pieceBytes)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	if len(values) > 1 {
-		chunks = unique(chunks)
-	}
-	x.buf = appendTexts(x.buf, chunks)
+	x.buf = append(x.buf, ']')
 	return nil
 }
 
@@ -412,59 +423,6 @@ func (x *exporter) relationEvidence(id, after string) error {
 		}
 		return x.markAt(markDoc + s.DocID)
 	})
-}
-
-// fullCandidate is a candidate's row outside the canonical export.
-type fullCandidate struct {
-	graph.CandidateRow
-	ID    string `json:"id"`
-	State string `json:"state"`
-	At    string `json:"at"`
-	Job   string `json:"job,omitempty"`
-}
-
-func (x *exporter) candidates(at exportAt) error {
-	if !x.req.Canonical && !x.req.Candidates {
-		return nil
-	}
-	return x.v.sn.CandidateAll(store.CandidateCursor{Key: at.After, DocID: at.Doc}, func(r store.CandidateRecord) error {
-		if err := x.v.tick(); err != nil {
-			return err
-		}
-		show, err := x.shows(r)
-		if err != nil || !show {
-			return err
-		}
-		pos := exportAt{Seq: at.Seq, Phase: phaseCandidates, After: r.Key, Doc: r.DocID}
-		if x.req.Canonical {
-			return x.json(candidateRow(r), pos)
-		}
-		return x.json(fullCandidate{candidateRow(r), r.ID, r.State, r.At, r.Job}, pos)
-	})
-}
-
-// shows admits pending records, and approved ones whose chunk is open.
-func (x *exporter) shows(r store.CandidateRecord) (bool, error) {
-	if r.State == api.StatePending {
-		return true, nil
-	}
-	if r.State != api.StateApproved {
-		return false, nil
-	}
-	d, err := x.v.doc(r.DocID)
-	return d.Open && d.Version == r.Version, err
-}
-
-func candidateRow(r store.CandidateRecord) graph.CandidateRow {
-	reasons := slices.Clone(r.Reasons)
-	if reasons == nil {
-		reasons = []string{}
-	}
-	slices.Sort(reasons)
-	return graph.CandidateRow{CandidateKind: r.Kind, Chunk: fingerprint.ChunkID(r.DocID, r.ContentHash, r.ChunkerFP, r.Chunk),
-		Confidence: graph.Round6(r.Confidence), Count: r.Count, Document: r.DocID, End: r.End, Key: r.Key, Kind: "candidate",
-		Label: r.Label, Reasons: reasons, SourceEntity: r.SourceEntity, SourceText: r.SourceText, Start: r.Start,
-		TargetEntity: r.TargetEntity, TargetText: r.TargetText, Text: r.Text}
 }
 
 // fullDecision is a decision's row outside the canonical export.

@@ -21,18 +21,21 @@ type merged struct {
 	extractors        []string
 }
 
+// comparePlaces orders statements by where they stand; those of one place and assertion are equal.
+func comparePlaces(a, b merged) int {
+	return cmp.Or(a.chunk-b.chunk, a.start-b.start, a.end-b.end, strings.Compare(a.assertion, b.assertion))
+}
+
+// mergeSpans puts what one document says in order.
 func mergeSpans(spans []store.EvidenceSpan) []merged {
 	out := make([]merged, 0, len(spans))
 	for _, s := range spans {
 		out = append(out, merged{s.Chunk, s.Start, s.End, s.Confidence, cmp.Or(s.Assertion, explicit), []string{s.Extractor}})
 	}
-	place := func(a, b merged) int {
-		return cmp.Or(a.chunk-b.chunk, a.start-b.start, a.end-b.end, strings.Compare(a.assertion, b.assertion))
-	}
-	slices.SortStableFunc(out, place)
+	slices.SortStableFunc(out, comparePlaces)
 	n := 0
 	for i := range out {
-		if n > 0 && place(out[n-1], out[i]) == 0 {
+		if n > 0 && comparePlaces(out[n-1], out[i]) == 0 {
 			last := &out[n-1]
 			last.confidence = max(last.confidence, out[i].confidence)
 			last.extractors = append(last.extractors, out[i].extractors...)
@@ -239,47 +242,69 @@ func (v *view) refold(f store.PropertyFold) (store.PropertyFold, error) {
 	return out, err
 }
 
-// properties is an entity's properties as replies show them: the value that the schema's rule picks, with chunks and at most
-// limit quotes, and the others.
-func (v *view) properties(e store.EntityFold, limit int, b *budget) (map[string]graph.PropertyRow, error) {
-	out := map[string]graph.PropertyRow{}
+// properties fills in an entity's properties as replies show them: the value that the schema's rule picks and the others, each with
+// at most limit pieces of evidence. What does not fit in the reply is left out.
+func (v *view) properties(e store.EntityFold, row *graph.EntityRow, limit int, b *budget) error {
+	row.Properties = map[string]graph.PropertyRow{}
 	groups, err := v.propertyValues(e.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, g := range groups {
 		rule := v.mergeRule(e.Label, g.name)
-		values := ranked(rule, g.values)
-		row := graph.PropertyRow{Value: shownValue(rule, values), Evidence: []string{}, Others: []graph.OtherRow{}}
-		if !b.take(80 + textCost(g.name) + len(appendJSON(nil, row.Value))) {
+		p, ok, err := v.propertyRow(rule, ranked(rule, g.values), limit, b)
+		if err != nil {
+			return err
+		}
+		if !ok || !b.take(4+textCost(g.name)) {
+			row.PropertiesTotal = len(groups)
 			break
 		}
-		shown := values[:1]
-		if rule == schema.MergeAll {
-			shown = values
-		}
-		for _, f := range shown {
-			chunks, quotes, err := v.propertyEvidence(f, limit, b)
-			if err != nil {
-				return nil, err
-			}
-			row.Evidence = append(row.Evidence, chunks...)
-			row.Quotes = append(row.Quotes, quotes...)
-		}
-		row.Evidence = unique(row.Evidence)
-		for _, f := range values[len(shown):] {
-			if len(row.Others) >= limit || !b.take(40+len(appendJSON(nil, f.Value))) {
-				break
-			}
-			chunks, _, err := v.propertyEvidence(f, limit, b)
-			if err != nil {
-				return nil, err
-			}
-			row.Others = append(row.Others, graph.OtherRow{Value: rounded(f.Value), Evidence: chunks})
-		}
-		out[g.name] = row
+		row.Properties[g.name] = p
 	}
-	return out, nil
+	return nil
+}
+
+// propertyRow is one property; ok is false when the reply has no room for it and one piece of evidence.
+func (v *view) propertyRow(rule schema.Merge, values []store.PropertyFold, limit int, b *budget) (row graph.PropertyRow, ok bool, err error) {
+	shown := shownOf(rule, values)
+	others := values[len(shown):]
+	row = graph.PropertyRow{Value: shownValue(rule, values), Evidence: graph.Sources{}, Others: []graph.OtherRow{}}
+	if !b.take(80 + len(appendJSON(nil, row.Value))) {
+		return row, false, nil
+	}
+	for _, f := range shown {
+		more, err := v.propertyEvidence(f, limit, b)
+		if err != nil {
+			return row, false, err
+		}
+		row.Evidence = append(row.Evidence, more...)
+	}
+	for _, f := range others {
+		if len(row.Others) >= limit || !b.take(40+len(appendJSON(nil, f.Value))) {
+			break
+		}
+		more, err := v.propertyEvidence(f, limit, b)
+		if err != nil {
+			return row, false, err
+		}
+		if len(more) == 0 {
+			break
+		}
+		row.Others = append(row.Others, graph.OtherRow{Value: rounded(f.Value), Evidence: more})
+	}
+	if len(row.Others) < len(others) {
+		row.OthersTotal = len(others)
+	}
+	return row, len(row.Evidence) > 0, nil
+}
+
+// shownOf is the head of the ranked values that a property shows: one, or all of them.
+func shownOf(rule schema.Merge, values []store.PropertyFold) []store.PropertyFold {
+	if rule == schema.MergeAll {
+		return values
+	}
+	return values[:1]
 }
 
 func (v *view) mergeRule(label, property string) schema.Merge {
@@ -289,9 +314,8 @@ func (v *view) mergeRule(label, property string) schema.Merge {
 	return schema.MergeMostSupported
 }
 
-// propertyEvidence is where a value is said: chunk ids without repeats, and quotes.
-func (v *view) propertyEvidence(f store.PropertyFold, limit int, b *budget) ([]string, []graph.Evidence, error) {
-	chunks := []string{}
+// propertyEvidence is where a value is said, at most limit places.
+func (v *view) propertyEvidence(f store.PropertyFold, limit int, b *budget) (graph.Sources, error) {
 	l := listing{limit: limit, budget: b}
 	err := v.sn.PropertySupports(f.Owner, f.Name, f.Value, func(s store.EvidenceSupport) error {
 		return v.statements(s, func(d *docView, m merged) error {
@@ -302,13 +326,10 @@ func (v *view) propertyEvidence(f store.PropertyFold, limit int, b *budget) ([]s
 			if !l.add(e) {
 				return store.ErrStop
 			}
-			if n := len(chunks); (n == 0 || chunks[n-1] != e.Chunk) && b.take(40) {
-				chunks = append(chunks, e.Chunk)
-			}
 			return nil
 		})
 	})
-	return chunks, l.list, err
+	return l.list, err
 }
 
 // unique drops repeats and keeps the order.
@@ -339,7 +360,7 @@ func (v *view) entityRow(e store.EntityFold, limit int, b *budget) (row graph.En
 	if err = v.addMentions(&row, limit, b); err != nil {
 		return row, false, err
 	}
-	if row.Properties, err = v.properties(e, limit, b); err != nil {
+	if err = v.properties(e, &row, limit, b); err != nil {
 		return row, false, err
 	}
 	// An entity that is only an end of relations has no mention of its own, and is a fact all the same.

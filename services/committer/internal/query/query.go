@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
@@ -28,13 +27,14 @@ type Schemas interface {
 type Queries struct {
 	st      *store.Store
 	schemas Schemas
-
-	mu     sync.Mutex
-	pinned *pinned // guarded by mu
+	// maxGroup is the constant, less in tests.
+	maxGroup int
 }
 
 // New makes the answering side over st.
-func New(st *store.Store, schemas Schemas) *Queries { return &Queries{st: st, schemas: schemas} }
+func New(st *store.Store, schemas Schemas) *Queries {
+	return &Queries{st: st, schemas: schemas, maxGroup: maxGroup}
+}
 
 // open begins a view at a sequence (0: now); close must follow. Where the graph does not exist yet and seq is 0 the view is nil:
 // the graph is as good as empty.

@@ -25,7 +25,7 @@ func found(t *testing.T, r api.SearchReply) []string {
 			Type       string `json:"type"`
 			SourceName string `json:"source_name"`
 			TargetName string `json:"target_name"`
-			Key        string `json:"document_key"`
+			Key        string `json:"document"`
 			ID         string `json:"id"`
 			Index      int    `json:"index"`
 		}

@@ -2,7 +2,6 @@ package query
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/factmill/factmill/pkg/graph"
@@ -86,19 +85,11 @@ func ranked(rule schema.Merge, values []store.PropertyFold) []store.PropertyFold
 	return out
 }
 
-// round6 is graph.Round6 for any float: those too large for it have no digits to cut.
-func round6(f float64) float64 {
-	if math.Abs(f) >= 1e12 {
-		return f
-	}
-	return graph.Round6(f)
-}
-
 // rounded cuts the floats of a value out of JSON, at all depths, to six digits.
 func rounded(v any) any {
 	switch x := v.(type) {
 	case float64:
-		return round6(x)
+		return graph.Round6(x)
 	case []any:
 		out := make([]any, len(x))
 		for i := range x {

@@ -1,0 +1,355 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/bus/embedded"
+	"github.com/factmill/factmill/pkg/testkit"
+	"github.com/factmill/factmill/services/chunker"
+	"github.com/factmill/factmill/services/committer"
+	"github.com/factmill/factmill/services/extractor"
+	"github.com/factmill/factmill/services/loader"
+	"github.com/factmill/factmill/services/resolver"
+	"github.com/factmill/factmill/services/reviewer"
+)
+
+// fleet is NATS and any number of replicas of the services, all inside the test: the very packages that the binaries are made
+// of, over a real server and a real store, so that a round takes a fraction of a second.
+type fleet struct {
+	*cluster
+	server *embedded.Server
+	opt    fleetOptions
+
+	mu      sync.Mutex
+	members []*member // guarded by mu
+}
+
+// fleetOptions of newFleet; the zero value is one replica of each service.
+type fleetOptions struct {
+	// Replicas of each service but the committer. Defaults to 1.
+	Replicas int
+	// AckWait of every consumer. Defaults to testkit.AckWait.
+	AckWait time.Duration
+	// Lease of jobs. Defaults to a minute.
+	Lease time.Duration
+	// Roots of the loader.
+	Roots []string
+	// Fake replaces services by name.
+	Fake map[string]func(app.Deps) (app.Service, error)
+}
+
+// member is one replica of a service.
+type member struct {
+	name   string
+	conn   *bus.Conn
+	reg    *prometheus.Registry
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func newFleet(t testing.TB, opt fleetOptions) *fleet {
+	t.Helper()
+	opt.Replicas = max(opt.Replicas, 1)
+	if opt.AckWait == 0 {
+		opt.AckWait = testkit.AckWait
+	}
+	s := testkit.Server(t, embedded.Options{Dir: t.TempDir()})
+	f := &fleet{cluster: &cluster{t: t, dir: t.TempDir(), conn: testkit.Connect(t, s, "test")}, server: s, opt: opt}
+	require.NoError(t, bus.EnsureAll(t.Context(), f.conn.JS, bus.NewTable(bus.TableOptions{AckWait: opt.AckWait})))
+	t.Cleanup(f.stopAll)
+	for _, name := range stages {
+		n := opt.Replicas
+		if name == "committer" {
+			n = 1
+		}
+		for range n {
+			f.add(name)
+		}
+	}
+	f.ready(stages...)
+	return f
+}
+
+// build makes a service as its binary does.
+func (f *fleet) build(name string, deps app.Deps) (app.Service, error) {
+	if fake := f.opt.Fake[name]; fake != nil {
+		return fake(deps)
+	}
+	switch name {
+	case "loader":
+		return loader.New(loader.Config{Roots: f.opt.Roots}, deps)
+	case "chunker":
+		return chunker.New(chunker.Config{}, deps)
+	case "extractor":
+		return extractor.New(extractor.Config{}, deps)
+	case "resolver":
+		return resolver.New(resolver.Config{}, deps)
+	case "committer":
+		return committer.New(committer.Config{Dir: filepath.Join(f.dir, "store"), Lease: f.opt.Lease}, deps)
+	case "reviewer":
+		return reviewer.New(reviewer.Config{}, deps)
+	default:
+		return nil, fmt.Errorf("there is no service %q", name)
+	}
+}
+
+// start starts a replica with a connection and a registry of its own.
+func (f *fleet) start(name string) (*member, error) {
+	conn, err := bus.Connect(context.Background(), bus.Options{InProcess: f.server, Name: name, Log: testkit.Quiet()})
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	m := &member{name: name, conn: conn, reg: prometheus.NewRegistry(), done: make(chan error, 1)}
+	s, err := f.build(name, app.Deps{Conn: conn, Log: testkit.Quiet(), Metrics: m.reg})
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	var ctx context.Context
+	ctx, m.cancel = context.WithCancel(context.Background())
+	go func() { m.done <- s.Run(ctx) }() // ends with stop or crash
+	return m, nil
+}
+
+// stop ends a replica as SIGTERM does.
+func (m *member) stop() error {
+	m.cancel()
+	err := <-m.done
+	m.conn.Close()
+	return err
+}
+
+// crash cuts a replica off: no ack, hand-back or reply of it gets through any more. The committer's store is closed, since its
+// lock is this process's; real kills are another test's.
+func (m *member) crash() {
+	m.conn.NC.Close()
+	<-m.done
+	m.cancel()
+	m.conn.Close()
+}
+
+func (f *fleet) add(name string) {
+	f.t.Helper()
+	m, err := f.start(name)
+	require.NoError(f.t, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members = append(f.members, m)
+}
+
+// replace ends one replica, by a stop or a crash, and starts another of the same service.
+func (f *fleet) replace(i int, crash bool) error {
+	f.mu.Lock()
+	m := f.members[i]
+	f.mu.Unlock()
+	if crash {
+		m.crash()
+	} else if err := m.stop(); err != nil {
+		return fmt.Errorf("stop %s: %w", m.name, err)
+	}
+	next, err := f.start(m.name)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members[i] = next
+	return nil
+}
+
+// restart restarts every replica of a service.
+func (f *fleet) restart(name string) {
+	f.t.Helper()
+	for i, m := range f.list() {
+		if m.name == name {
+			require.NoError(f.t, f.replace(i, false))
+		}
+	}
+	f.ready(name)
+}
+
+func (f *fleet) list() []*member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]*member(nil), f.members...)
+}
+
+// halt ends every replica of a service; resume starts as many again.
+func (f *fleet) halt(name string) (resume func()) {
+	f.t.Helper()
+	n := 0
+	var rest []*member
+	for _, m := range f.list() {
+		if m.name != name {
+			rest = append(rest, m)
+			continue
+		}
+		require.NoError(f.t, m.stop())
+		n++
+	}
+	f.mu.Lock()
+	f.members = rest
+	f.mu.Unlock()
+	return func() {
+		for range n {
+			f.add(name)
+		}
+		f.ready(name)
+	}
+}
+
+func (f *fleet) stopAll() {
+	for _, m := range f.list() {
+		if err := m.stop(); err != nil {
+			f.t.Errorf("stop %s: %v", m.name, err)
+		}
+	}
+}
+
+// counter adds a metric up over the replicas that run now, over all its labels.
+func (f *fleet) counter(name string, labels ...string) int {
+	f.t.Helper()
+	total := 0.0
+	for _, m := range f.list() {
+		families, err := m.reg.Gather()
+		require.NoError(f.t, err)
+		for _, fam := range families {
+			if fam.GetName() != name {
+				continue
+			}
+			for _, x := range fam.GetMetric() {
+				var have []string
+				for _, l := range x.GetLabel() {
+					have = append(have, l.GetName()+"="+l.GetValue())
+				}
+				if subset(labels, have) {
+					total += x.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return int(total)
+}
+
+func subset(want, have []string) bool {
+	for _, w := range want {
+		found := false
+		for _, h := range have {
+			found = found || w == h
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// extracted is how many chunks extractors read so far.
+func (f *fleet) extracted() int { return f.counter("factmill_extractor_chunks_total") }
+
+// exported is the canonical export of a graph at a sequence (0: now), asked page by page without the command.
+func (f *fleet) exported(graph string, seq uint64) string {
+	f.t.Helper()
+	var out, row strings.Builder
+	req := api.Export{Canonical: true, Seq: seq}
+	for {
+		page := ask[api.ExportReply](f.cluster, graph, "query.export", req)
+		for _, r := range page.Rows {
+			out.Write(r)
+			out.WriteByte('\n')
+		}
+		if page.Part != "" {
+			row.WriteString(page.Part)
+			if page.Last {
+				out.WriteString(row.String())
+				out.WriteByte('\n')
+				row.Reset()
+			}
+		}
+		if page.Next == "" {
+			return out.String()
+		}
+		req.Cursor = page.Next
+	}
+}
+
+// run publishes an event and waits until its job is committed.
+func (f *fleet) run(graph string, event map[string]any) api.JobStatus {
+	f.t.Helper()
+	return f.await(graph, f.publish(graph, event), api.JobCommitted)
+}
+
+// putSchema makes a schema the graph's active one.
+func (f *fleet) putSchema(graph, text string) {
+	f.t.Helper()
+	ask[api.SchemaReply](f.cluster, graph, "schema.put", api.SchemaPut{Schema: text, Name: "test"})
+}
+
+// putSettings changes pipeline settings of the graph.
+func (f *fleet) putSettings(graph string, kv map[string]string) {
+	f.t.Helper()
+	ask[api.SettingsReply](f.cluster, graph, "settings.put", api.SettingsPut{Settings: kv})
+}
+
+// stored is what the decision table is asked about a key.
+func (f *fleet) stored(graph, key string) map[string]any {
+	f.t.Helper()
+	r := ask[api.StoredReply](f.cluster, graph, "query.stored", api.StoredGet{Keys: []string{key}})
+	b, err := json.Marshal(r.Stored[0])
+	require.NoError(f.t, err)
+	out := map[string]any{}
+	require.NoError(f.t, json.Unmarshal(b, &out))
+	return out
+}
+
+// documentAt is a document as query.document shows it.
+func (f *fleet) documentAt(graph string, req map[string]any) api.DocumentReply {
+	f.t.Helper()
+	return ask[api.DocumentReply](f.cluster, graph, "query.document", req)
+}
+
+// seeds are the seeds of a random test: n of them, or as many as FACTMILL_SEEDS says; a number after "@" is the first one.
+func seeds(t testing.TB, n int) []uint64 {
+	t.Helper()
+	first := uint64(time.Now().UnixNano())
+	if s := os.Getenv("FACTMILL_SEEDS"); s != "" {
+		count, at, fixed := strings.Cut(s, "@")
+		v, err := strconv.Atoi(count)
+		require.NoError(t, err, "FACTMILL_SEEDS is a count, or count@first")
+		n = v
+		if fixed {
+			first, err = strconv.ParseUint(at, 10, 64)
+			require.NoError(t, err, "FACTMILL_SEEDS is a count, or count@first")
+		}
+	}
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = first + uint64(i)
+	}
+	return out
+}
+
+// random is a source of its own for a purpose of a seed, so that one goroutine's draws do not move another's.
+func random(seed uint64, purpose string) *rand.Rand {
+	h := uint64(14695981039346656037)
+	for _, b := range []byte(purpose) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return rand.New(rand.NewPCG(seed, h))
+}

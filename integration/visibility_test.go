@@ -1,0 +1,251 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/testkit"
+)
+
+// question is one thing that a reader asks of the graph. Its reply names the sequence at which it is true.
+type question struct {
+	verb string
+	req  any
+}
+
+// questions cover every verb that shows facts, candidates or documents.
+func questions() []question {
+	return []question{
+		{"query.stats", nil},
+		{"query.seq", nil},
+		{"query.relation_types", nil},
+		{"query.entity", map[string]any{"type": "Person", "name": "Ada Abbott"}},
+		{"query.neighbors", map[string]any{"type": "Person", "name": "Ada Abbott", "depth": 2}},
+		{"query.search", map[string]any{"q": "Abbott roof", "limit": 50}},
+		{"query.document", map[string]any{"key": "d000", "text": true, "items": true}},
+		{"query.candidates-by-list", nil},
+	}
+}
+
+// visible asks one question with a connection of its own and returns sequence and reply. A refusal (404 of what is not there
+// yet) is a reply as well; it names no sequence.
+func visible(ctx context.Context, conn *bus.Conn, graph string, q question) (seq uint64, reply string, err error) {
+	verb, req := q.verb, q.req
+	if verb == "query.candidates-by-list" {
+		verb, req = "review.list", map[string]any{"state": nil, "limit": 1000}
+	}
+	var raw json.RawMessage
+	if err := conn.Request(ctx, "factmill."+graph+"."+verb, req, &raw); err != nil {
+		return 0, "", fmt.Errorf("%s: %w", q.verb, err)
+	}
+	var s struct {
+		Seq uint64 `json:"seq"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return 0, "", fmt.Errorf("%s: %w", q.verb, err)
+	}
+	return s.Seq, string(raw), nil
+}
+
+// pages reads the canonical export page by page, and returns the sequence that the first page pinned.
+func pages(ctx context.Context, conn *bus.Conn, graph string) (seq uint64, text string, err error) {
+	var b strings.Builder
+	var rows api.ExportRows
+	req := api.Export{Canonical: true}
+	for {
+		var page api.ExportReply
+		if err := conn.Request(ctx, "factmill."+graph+".query.export", req, &page); err != nil {
+			return 0, "", fmt.Errorf("query.export: %w", err)
+		}
+		if seq == 0 {
+			seq = page.Seq
+		}
+		if page.Seq != seq {
+			return 0, "", fmt.Errorf("a page of the export is of sequence %d, the first was of %d", page.Seq, seq)
+		}
+		for _, r := range rows.Add(page) {
+			b.Write(r)
+			b.WriteByte('\n')
+		}
+		if page.Next == "" {
+			return seq, b.String(), nil
+		}
+		req.Cursor = page.Next
+	}
+}
+
+// seen is what readers saw: by question, sequence and reply how often.
+type seen struct {
+	mu     sync.Mutex
+	counts map[string]map[uint64]map[string]int
+	err    error
+}
+
+func (s *seen) add(what string, seq uint64, reply string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		if s.err == nil {
+			s.err = err
+		}
+		return
+	}
+	if s.counts[what] == nil {
+		s.counts[what] = map[uint64]map[string]int{}
+	}
+	if s.counts[what][seq] == nil {
+		s.counts[what][seq] = map[string]int{}
+	}
+	s.counts[what][seq][reply]++
+}
+
+// round asks everything once.
+func (s *seen) round(ctx context.Context, conn *bus.Conn, graph string) {
+	for _, q := range questions() {
+		seq, reply, err := visible(ctx, conn, graph, q)
+		s.add(q.verb, seq, reply, err)
+	}
+	seq, text, err := pages(ctx, conn, graph)
+	s.add("query.export", seq, text, err)
+}
+
+// readers poll with several connections until stop is called; every question was then asked at least once more after stop.
+func readers(c *cluster, graph string, n int) (*seen, func()) {
+	s := &seen{counts: map[string]map[uint64]map[string]int{}}
+	var stopped atomic.Bool
+	var wg sync.WaitGroup
+	for i := range n {
+		conn, err := bus.Connect(c.t.Context(), bus.Options{URL: c.url, Name: fmt.Sprintf("reader-%d", i), Log: testkit.Quiet()})
+		require.NoError(c.t, err)
+		wg.Go(func() {
+			defer conn.Close()
+			for !stopped.Load() {
+				s.round(c.t.Context(), conn, graph)
+			}
+			s.round(c.t.Context(), conn, graph)
+		})
+	}
+	return s, func() { stopped.Store(true); wg.Wait() }
+}
+
+// check demands that every question was answered with the old graph or the new one: one reply at each of the two sequences.
+func (s *seen) check(t testing.TB, sequences ...uint64) {
+	t.Helper()
+	require.NoError(t, s.err)
+	require.Len(t, s.counts, len(questions())+1)
+	for what, bySeq := range s.counts {
+		polls := 0
+		for seq, replies := range bySeq {
+			require.Contains(t, sequences, seq, "%s answered at a sequence that no commit made", what)
+			if len(replies) > 1 {
+				var all []string
+				for r := range replies {
+					all = append(all, r)
+				}
+				require.Equal(t, all[0], all[1], "%s has two answers at sequence %d", what, seq)
+			}
+			for _, n := range replies {
+				polls += n
+			}
+		}
+		t.Logf("%-26s %d polls, %d sequences", what, polls, len(bySeq))
+	}
+}
+
+// corpus is documents that state facts about known people; version changes what they say. Some statements are of a type that the
+// default schema does not have, so that candidates come too.
+func corpus(n, version int) []map[string]any {
+	var docs []map[string]any
+	for i := range n {
+		firm := firms[(i+version)%len(firms)]
+		text := fmt.Sprintf("%s works for %s. Rain fell on the roof in year %d. %s is located in %s. %s might work for %s.",
+			person(i), firm, version, firm, cities[i%len(cities)], person(i+1), firms[(i+3)%len(firms)])
+		docs = append(docs, doc(fmt.Sprintf("d%03d", i), text))
+	}
+	return docs
+}
+
+// TestNothingIsVisibleBeforeTheCommit holds a job in the middle, with every document staged at the committer and none resolved,
+// and demands that every read shows the old graph to the byte; then lets it go on while readers poll through its commit.
+func TestNothingIsVisibleBeforeTheCommit(t *testing.T) {
+	c := sixProcesses(t, 1)
+	old := c.add("default", corpus(20, 0)...)
+	require.Positive(t, old.Stages.Extraction.CandidatesWritten)
+
+	resolver := c.procs["resolver"][0].cmd.Process
+	require.NoError(t, resolver.Signal(syscall.SIGSTOP))
+	job := c.publish("default", map[string]any{"documents": corpus(200, 1)})
+	testkit.AwaitFor(t, testkit.Patience*3, "every document is staged", func() bool {
+		for _, p := range c.status("default", job).Progress {
+			if p.Stage == "chunker" && p.Done == 200 {
+				return true
+			}
+		}
+		return false
+	})
+	held, stop := readers(c, "default", 1)
+	for range 5 {
+		held.round(t.Context(), c.conn, "default")
+	}
+	stop()
+	require.Equal(t, api.JobPending, c.status("default", job).State)
+	held.check(t, old.CommitSeq)
+
+	through, stop := readers(c, "default", 3)
+	require.NoError(t, resolver.Signal(syscall.SIGCONT))
+	s := c.await("default", job, api.JobCommitted)
+	stop()
+	require.Equal(t, old.CommitSeq+1, s.CommitSeq)
+	require.Equal(t, api.DocumentCounts{Total: 200, Added: 180, Updated: 20}, s.Documents)
+	through.check(t, old.CommitSeq, s.CommitSeq)
+	for what, bySeq := range held.counts {
+		for reply := range bySeq[old.CommitSeq] {
+			require.Contains(t, []int{0, through.counts[what][old.CommitSeq][reply]}, len(through.counts[what][old.CommitSeq]),
+				"%s: the old graph is the same while the job is held and while it ends", what)
+			require.NotContains(t, through.counts[what][s.CommitSeq], reply, "%s shows the new graph after the commit", what)
+		}
+		require.Len(t, through.counts[what][s.CommitSeq], 1, "%s was asked after the commit", what)
+	}
+	c.sound("default")
+}
+
+// TestReadersSeeWholeJobs polls through many commits in a row: what is read at one sequence is the same for every reader at every
+// time.
+func TestReadersSeeWholeJobs(t *testing.T) {
+	c := allInOne(t)
+	const jobs = 12
+	sequences := []uint64{c.add("default", corpus(40, 0)...).CommitSeq}
+	saw, stop := readers(c, "default", 4)
+	for v := 1; v <= jobs; v++ {
+		sequences = append(sequences, c.add("default", corpus(40, v)...).CommitSeq)
+	}
+	stop()
+	saw.check(t, sequences...)
+	c.sound("default")
+}
+
+// TestARolledBackJobWasNeverVisible: a job that fails after most of its documents are staged leaves every read as it was.
+func TestARolledBackJobWasNeverVisible(t *testing.T) {
+	c := allInOne(t)
+	old := c.add("default", corpus(20, 0)...)
+	saw, stop := readers(c, "default", 2)
+	docs := append(corpus(150, 1), map[string]any{"key": "bad", "text": "x", "format": "nonsense"})
+	job := c.publish("default", map[string]any{"documents": docs})
+	s := c.await("default", job, api.JobRolledBack)
+	stop()
+	require.Contains(t, s.Reason, "unsupported_format")
+	require.Zero(t, s.CommitSeq)
+	saw.check(t, old.CommitSeq)
+	require.Equal(t, 20, ask[api.StatsReply](c, "default", "query.stats", nil).Documents)
+	c.sound("default")
+}

@@ -1,0 +1,125 @@
+// Package operations makes a request that names its intent (request_id) one that happens once: its reply is stored, and the same
+// request is answered with it again.
+package operations
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// space of the store that belongs to this package: verb 0 request id → operation.
+const space = byte('I')
+
+// MaxID is the most bytes of a request id.
+const MaxID = 128
+
+// operation is the stored reply of a request that named its intent.
+type operation struct {
+	Body  string          `json:"body"` // SHA-256 of the request
+	Reply json.RawMessage `json:"reply"`
+}
+
+// Operations remembers replies in a store. The zero value is not usable.
+type Operations struct {
+	st *store.Store
+
+	mu      sync.Mutex
+	running map[string]*turn // requests of one id wait for each other; guarded by mu
+}
+
+type turn struct {
+	mu      sync.Mutex
+	waiting int // guarded by Operations.mu
+}
+
+// New makes the memory of requests over st.
+func New(st *store.Store) *Operations {
+	return &Operations{st: st, running: map[string]*turn{}}
+}
+
+// Once runs change, and writes its rows and reply in one write. The same id with the same request gets the stored reply; with
+// another one it is refused (409 operation_reused). Without an id, or after an error, nothing is remembered. change fills reply
+// and may act outside the store too: then it must bear being called again after a crash between the act and the write. The
+// graph must exist by the time change returns.
+func (o *Operations) Once(ctx context.Context, graph, verb, id string, req, reply any, change func() ([]store.Op, error)) error {
+	if id == "" {
+		ops, err := change()
+		if err != nil || len(ops) == 0 {
+			return err
+		}
+		return o.st.Write(ctx, ops, true)
+	}
+	if len(id) > MaxID {
+		return api.Errorf(400, "bad_value", "request_id has %d bytes: at most %d", len(id), MaxID)
+	}
+	b, err := json.Marshal(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	sum := sha256.Sum256(b)
+	op := operation{Body: hex.EncodeToString(sum[:])}
+	key := append(append([]byte(verb), 0), id...)
+	defer o.alone(graph + "\x00" + string(key))()
+	stored, err := o.st.Get(graph, space, key)
+	if err != nil {
+		return err
+	}
+	if stored != nil {
+		return op.again(stored, id, reply)
+	}
+	ops, err := change()
+	if err != nil {
+		return err
+	}
+	if op.Reply, err = json.Marshal(reply); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	row, err := json.Marshal(op)
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return o.st.Write(ctx, append(ops, store.Op{Graph: graph, Space: space, Key: key, Value: row}), true)
+}
+
+// again answers a request that was answered before.
+func (op operation) again(stored []byte, id string, reply any) error {
+	var was operation
+	if err := json.Unmarshal(stored, &was); err != nil {
+		return fmt.Errorf("operation %s: %w", id, err)
+	}
+	if was.Body != op.Body {
+		return api.Errorf(409, "operation_reused", "request_id %q was used for another body", id)
+	}
+	if err := json.Unmarshal(was.Reply, reply); err != nil {
+		return fmt.Errorf("operation %s: %w", id, err)
+	}
+	return nil
+}
+
+// alone lets one request of an id run at a time; the returned function ends its turn.
+func (o *Operations) alone(id string) (done func()) {
+	o.mu.Lock()
+	t := o.running[id]
+	if t == nil {
+		t = &turn{}
+		o.running[id] = t
+	}
+	t.waiting++
+	o.mu.Unlock()
+	t.mu.Lock()
+	return func() {
+		t.mu.Unlock()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if t.waiting--; t.waiting == 0 {
+			delete(o.running, id)
+		}
+	}
+}
