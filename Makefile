@@ -54,6 +54,10 @@ alone: ## build every module outside the workspace
 bench: ## the benchmarks, once each
 	go test -run '^$$' -bench . -benchtime 1x ./bench/...
 
+.PHONY: eval
+eval: ## precision and recall of the embedded extractor on the gold set
+	go run ./bench/cmd/eval bench/testdata/extraction/gold.jsonl
+
 .PHONY: examples
 examples: build ## write the expected graph of the examples anew (look at the diff)
 	./make/examples.sh

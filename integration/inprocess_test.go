@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -352,4 +353,38 @@ func random(seed uint64, purpose string) *rand.Rand {
 		h = (h ^ uint64(b)) * 1099511628211
 	}
 	return rand.New(rand.NewPCG(seed, h))
+}
+
+// committed waits for the end of jobs while services come and go, and demands that all committed.
+func (f *fleet) committed(graph string, jobs []string) []api.JobStatus {
+	f.t.Helper()
+	out := make([]api.JobStatus, len(jobs))
+	for i, job := range jobs {
+		testkit.AwaitFor(f.t, 3*time.Minute, "the end of job "+job+" of "+graph, func() bool {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			err := f.conn.Request(ctx, "factmill."+graph+".jobs.get", api.JobGet{Job: job, Wait: "5s"}, &out[i])
+			var refused *api.Error
+			if err != nil && !(errors.As(err, &refused) && refused.Status == 503) {
+				require.NoError(f.t, err)
+			}
+			return err == nil && api.Ended(out[i].State)
+		})
+		require.Equal(f.t, api.JobCommitted, out[i].State, "job %s of %s: %s", job, graph, out[i].Reason)
+	}
+	return out
+}
+
+// noDeadLetters demands that nothing was parked.
+func (f *fleet) noDeadLetters() {
+	f.t.Helper()
+	s, err := f.conn.JS.Stream(f.t.Context(), bus.StreamDead)
+	require.NoError(f.t, err)
+	info, err := s.Info(f.t.Context())
+	require.NoError(f.t, err)
+	if info.State.Msgs > 0 {
+		m, err := s.GetMsg(f.t.Context(), info.State.FirstSeq)
+		require.NoError(f.t, err)
+		require.Zero(f.t, info.State.Msgs, "parked: %s", m.Data)
+	}
 }

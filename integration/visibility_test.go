@@ -162,9 +162,9 @@ func (s *seen) check(t testing.TB, sequences ...uint64) {
 	}
 }
 
-// corpus is documents that state facts about known people; version changes what they say. Some statements are of a type that the
+// peopleAt is documents that state facts about known people; version changes what they say. Some statements are of a type that the
 // default schema does not have, so that candidates come too.
-func corpus(n, version int) []map[string]any {
+func peopleAt(n, version int) []map[string]any {
 	var docs []map[string]any
 	for i := range n {
 		firm := firms[(i+version)%len(firms)]
@@ -179,12 +179,12 @@ func corpus(n, version int) []map[string]any {
 // and demands that every read shows the old graph to the byte; then lets it go on while readers poll through its commit.
 func TestNothingIsVisibleBeforeTheCommit(t *testing.T) {
 	c := sixProcesses(t, 1)
-	old := c.add("default", corpus(20, 0)...)
+	old := c.add("default", peopleAt(20, 0)...)
 	require.Positive(t, old.Stages.Extraction.CandidatesWritten)
 
 	resolver := c.procs["resolver"][0].cmd.Process
 	require.NoError(t, resolver.Signal(syscall.SIGSTOP))
-	job := c.publish("default", map[string]any{"documents": corpus(200, 1)})
+	job := c.publish("default", map[string]any{"documents": peopleAt(200, 1)})
 	testkit.AwaitFor(t, testkit.Patience*3, "every document is staged", func() bool {
 		for _, p := range c.status("default", job).Progress {
 			if p.Stage == "chunker" && p.Done == 200 {
@@ -224,10 +224,10 @@ func TestNothingIsVisibleBeforeTheCommit(t *testing.T) {
 func TestReadersSeeWholeJobs(t *testing.T) {
 	c := allInOne(t)
 	const jobs = 12
-	sequences := []uint64{c.add("default", corpus(40, 0)...).CommitSeq}
+	sequences := []uint64{c.add("default", peopleAt(40, 0)...).CommitSeq}
 	saw, stop := readers(c, "default", 4)
 	for v := 1; v <= jobs; v++ {
-		sequences = append(sequences, c.add("default", corpus(40, v)...).CommitSeq)
+		sequences = append(sequences, c.add("default", peopleAt(40, v)...).CommitSeq)
 	}
 	stop()
 	saw.check(t, sequences...)
@@ -237,9 +237,9 @@ func TestReadersSeeWholeJobs(t *testing.T) {
 // TestARolledBackJobWasNeverVisible: a job that fails after most of its documents are staged leaves every read as it was.
 func TestARolledBackJobWasNeverVisible(t *testing.T) {
 	c := allInOne(t)
-	old := c.add("default", corpus(20, 0)...)
+	old := c.add("default", peopleAt(20, 0)...)
 	saw, stop := readers(c, "default", 2)
-	docs := append(corpus(150, 1), map[string]any{"key": "bad", "text": "x", "format": "nonsense"})
+	docs := append(peopleAt(150, 1), map[string]any{"key": "bad", "text": "x", "format": "nonsense"})
 	job := c.publish("default", map[string]any{"documents": docs})
 	s := c.await("default", job, api.JobRolledBack)
 	stop()

@@ -244,10 +244,12 @@ type JobStatus struct {
 	Documents DocumentCounts `json:"documents"`
 	Stages    Stages         `json:"stages"`
 	Progress  []Progress     `json:"progress"`
-	Removed   []string       `json:"removed,omitempty"` // facts that went, in words; at most 200
-	CommitSeq uint64         `json:"commit_seq"`
-	OpenedAt  string         `json:"opened_at"`
-	EndedAt   string         `json:"ended_at"`
+	// Next is what a job that has not ended waits for, in words.
+	Next      string   `json:"next,omitempty"`
+	Removed   []string `json:"removed,omitempty"` // facts that went, in words; at most 200
+	CommitSeq uint64   `json:"commit_seq"`
+	OpenedAt  string   `json:"opened_at"`
+	EndedAt   string   `json:"ended_at"`
 }
 
 // Failed says how many documents did not make it: exit code 4.

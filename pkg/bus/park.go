@@ -35,7 +35,7 @@ func (r *runner) park(t *task, code string, err error) {
 		perr = r.conn.publish(ctx, r.cfg.Service, []events.Event{dead})
 	}
 	if perr == nil {
-		perr = r.conn.publish(ctx, r.cfg.Service, r.lost(t, code, err))
+		perr = r.conn.publish(ctx, r.cfg.Service, r.lost(t, dead, err))
 	}
 	if perr != nil {
 		r.unpublished(t, perr)
@@ -48,15 +48,15 @@ func (r *runner) park(t *task, code string, err error) {
 }
 
 // lost is what ends a parked message, when it can be told what it was about.
-func (r *runner) lost(t *task, code string, err error) []events.Event {
+func (r *runner) lost(t *task, dead *events.Dead, err error) []events.Event {
 	if t.in.Event == nil {
 		return nil
 	}
-	fail := graph.Failure{Stage: r.cfg.Service, Code: code, Message: clip(err.Error(), 2000), TraceID: t.in.Trace}
+	fail := graph.Failure{Stage: r.cfg.Service, Code: dead.Code, Message: clip(err.Error(), 2000), TraceID: t.in.Trace}
 	out := r.cfg.Lost(t.in.Event, fail)
 	for _, e := range out {
 		if end, ok := e.(*events.Ended); ok {
-			end.Parked = t.in.Seq
+			end.Parked = dead.Message()
 		}
 	}
 	return out

@@ -279,9 +279,9 @@ type Ended struct {
 	BodyKind string `json:"body_kind,omitempty"`
 	// Items counts records inside a quarantined source.
 	Items int `json:"items,omitempty"`
-	// Parked is the stream sequence of the message that became a dead letter: one that is replayed may be parked again, and its
+	// Parked names the message that became a dead letter, "<stream>:<sequence>": one that is replayed may be parked again, and its
 	// end is then another event.
-	Parked uint64 `json:"parked,omitempty"`
+	Parked string `json:"parked,omitempty"`
 }
 
 func (e *Ended) item() string {
@@ -300,8 +300,8 @@ func (e *Ended) ID() string {
 	if e.Doc != nil {
 		x = "d" + e.Doc.try() + x
 	}
-	if e.Parked > 0 {
-		x += ":p" + strconv.FormatUint(e.Parked, 10)
+	if e.Parked != "" {
+		x += ":" + e.Parked
 	}
 	return e.Job.id(KindEnded, e.item(), x)
 }
@@ -424,4 +424,7 @@ func (e *Dead) Where() Subject {
 }
 
 // ID implements Event.
-func (e *Dead) ID() string { return fmt.Sprintf("dead:%s:%d", e.Stream, e.Seq) }
+func (e *Dead) ID() string { return "dead:" + e.Message() }
+
+// Message names the parked message, "<stream>:<sequence>".
+func (e *Dead) Message() string { return e.Stream + ":" + strconv.FormatUint(e.Seq, 10) }

@@ -33,6 +33,7 @@ type Service struct {
 	outbox  *outbox.Sender
 	query   *query.Queries
 	status  bus.Status
+	queues  *queues
 }
 
 // Errors of New that callers tell apart.
@@ -50,7 +51,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, err
 	}
 	deps = deps.WithDefaults()
-	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics}
+	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, queues: &queues{conn: deps.Conn, now: deps.Now}}
 	st, err := store.Open(context.Background(), store.Options{
 		Dir: cfg.Dir, CacheBytes: cfg.CacheBytes, ReserveBytes: cfg.ReserveBytes, BallastBytes: cfg.BallastBytes, Log: deps.Log, Now: deps.Now,
 		Fatal: cfg.OnFatal,

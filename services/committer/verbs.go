@@ -107,15 +107,17 @@ func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api
 		return api.JobStatus{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
 	}
 	if req.Wait == "" {
-		return s.jobs.Get(ctx, graph, req.Job)
+		st, err := s.jobs.Get(ctx, graph, req.Job)
+		return s.queues.fill(ctx, st), err
 	}
 	d, err := time.ParseDuration(req.Wait)
 	if err != nil || d < 0 {
 		return api.JobStatus{}, api.Errorf(400, "bad_value", "wait is %q: it must be a duration such as 30s", req.Wait)
 	}
-	return s.jobs.Wait(ctx, graph, req.Job, min(d, maxWait), func(st api.JobStatus) bool {
+	st, err := s.jobs.Wait(ctx, graph, req.Job, min(d, maxWait), func(st api.JobStatus) bool {
 		return api.Ended(st.State) || st.State == api.JobHeld
 	})
+	return s.queues.fill(ctx, st), err
 }
 
 func (s *Service) jobCancel(ctx context.Context, graph string, req api.JobCancel) (api.JobStatus, error) {

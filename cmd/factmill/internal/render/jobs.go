@@ -178,21 +178,29 @@ func Jobs(w io.Writer, r api.JobListReply) error {
 	return p.err
 }
 
-// Step is how far a job is, in documents: done and total, and what it does now. expect is how many documents there are at
-// least, where that is known; records in files make them more.
+// Step is how far a job is, in documents (done and total), and what it waits for: its attempt, its next step, and what waits
+// before which stage. expect is how many documents there are at least, where that is known; records in files make them more.
 func Step(s api.JobStatus, expect int) (done, total int64, what string) {
-	what = "job " + s.Job + " " + strings.ReplaceAll(s.State, "_", " ")
-	most := 0
+	what = "job " + s.Job
+	if s.Attempt > 1 {
+		what += fmt.Sprintf(" (attempt %d)", s.Attempt)
+	}
+	var waiting []string
 	for _, p := range s.Progress {
-		// The stage that is furthest has seen the fewest documents through: all of them count what the first one saw.
-		done, total = int64(p.Done), max(total, int64(p.Done+p.Waiting))
-		if p.Waiting > most {
-			most, what = p.Waiting, "job "+s.Job+": "+p.Stage
+		done, total = int64(p.Done), max(total, int64(p.Done))
+		if p.Waiting > 0 {
+			waiting = append(waiting, p.Stage+" "+Number(p.Waiting))
 		}
 	}
 	total = max(total, int64(expect))
-	if s.State == api.JobPending && expect > 0 && done == total {
-		what = "job " + s.Job + ": committing"
+	switch {
+	case s.Next != "" && s.State == api.JobPending:
+		what += " waits for " + s.Next
+	default:
+		what += " " + strings.ReplaceAll(s.State, "_", " ")
+	}
+	if len(waiting) > 0 {
+		what += " (queued: " + strings.Join(waiting, ", ") + ")"
 	}
 	return done, total, what
 }

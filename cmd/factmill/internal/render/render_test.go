@@ -148,18 +148,19 @@ func TestJob(t *testing.T) {
 }
 
 func TestStep(t *testing.T) {
-	running := api.JobStatus{Job: "j1", State: "pending", Progress: []api.Progress{
-		{Stage: "loader", Done: 10}, {Stage: "extractor", Done: 4, Waiting: 5}, {Stage: "committer", Done: 6, Waiting: 4},
+	running := api.JobStatus{Job: "j1", State: "pending", Attempt: 2, Next: "the extractor and the resolver, for 4 documents", Progress: []api.Progress{
+		{Stage: "loader", Done: 10}, {Stage: "extractor", Done: 4, Waiting: 1500}, {Stage: "committer", Done: 6, Waiting: 4},
 	}}
 	step := func(s api.JobStatus, expect int) []any {
 		done, total, what := Step(s, expect)
 		return []any{done, total, what}
 	}
-	require.Equal(t, []any{int64(6), int64(10), "job j1: extractor"}, step(running, 0))
-	require.Equal(t, []any{int64(6), int64(50), "job j1: extractor"}, step(running, 50))
+	what := "job j1 (attempt 2) waits for the extractor and the resolver, for 4 documents (queued: extractor 1,500, committer 4)"
+	require.Equal(t, []any{int64(6), int64(10), what}, step(running, 0))
+	require.Equal(t, []any{int64(6), int64(50), what}, step(running, 50))
 	require.Equal(t, []any{int64(0), int64(0), "job j1 rolling back"}, step(api.JobStatus{Job: "j1", State: "rolling_back"}, 0))
-	running.Progress = []api.Progress{{Stage: "loader", Done: 10}, {Stage: "committer", Done: 10}}
-	require.Equal(t, []any{int64(10), int64(10), "job j1: committing"}, step(running, 7))
+	running = api.JobStatus{Job: "j1", State: "pending", Attempt: 1, Next: "the commit", Progress: []api.Progress{{Stage: "loader", Done: 10}, {Stage: "committer", Done: 10}}}
+	require.Equal(t, []any{int64(10), int64(10), "job j1 waits for the commit"}, step(running, 7))
 }
 
 func TestJSONIsExact(t *testing.T) {

@@ -24,7 +24,7 @@ func (m *Machine) decideAnew(ctx context.Context, k key, l *live, tokens []strin
 	for _, t := range tokens {
 		d := l.docs[t]
 		if d.ref.Try >= maxTries {
-			l.failWith(graph.Failure{Stage: "committer", Item: d.ref.Key, Code: "decision_unstable",
+			l.fault(graph.Failure{Stage: "committer", Item: d.ref.Key, Code: "decision_unstable",
 				Message: fmt.Sprintf("the document moved %d times while its decision was taken", maxTries)})
 			m.mu.Unlock()
 			return m.requeue(k, l)

@@ -20,6 +20,8 @@ const maxAlone = 500
 // commit applies a complete job (or, with atomic: document, the documents that are ready) at one sequence.
 func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) error {
 	m.mu.Lock()
+	// A dead letter that was replayed since the worker looked makes the job wait again.
+	complete = complete && l.complete()
 	if !complete && len(l.ready) == 0 {
 		m.mu.Unlock()
 		return nil
@@ -45,7 +47,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	}
 	failpoint.Hit("after_commit")
 	m.mu.Lock()
-	l.rec.Done = done
+	l.rec.Done, l.rec.CommitSeq = done, rec.CommitSeq
 	for _, t := range tokens {
 		d := l.docs[t]
 		d.committed = true
@@ -87,8 +89,7 @@ func (m *Machine) commitFailed(ctx context.Context, k key, l *live, err error) e
 	default:
 		m.cfg.Log.Error("commit failed", "graph", k.graph, "job", k.job, "error", err)
 		m.mu.Lock()
-		l.failWith(graph.Failure{Stage: "committer", Item: k.job, Code: "commit_failed", Message: err.Error()})
-		l.summary.Stages.Storage.Failures.Add(*l.fail)
+		l.fault(graph.Failure{Stage: "committer", Item: k.job, Code: "commit_failed", Message: err.Error()})
 		m.mu.Unlock()
 		return m.rollback(ctx, k, l, "commit_failed: "+err.Error())
 	}
@@ -184,9 +185,14 @@ func (m *Machine) commitOps(rec *Record, l *live, tokens []string, complete bool
 		l.rec.Done, l.rec.CommitSeq = rec.Done, rec.CommitSeq
 		rec.Status = l.status()
 		m.mu.Unlock()
-		rec.Status.Progress = nil
+		rec.Status.Progress, rec.Status.Next = nil, ""
 		m.end(rec, api.JobCommitted, "")
-		return m.endOps(rec)
+		ops, err := m.quarantineOps(rec, l)
+		if err != nil {
+			return nil, err
+		}
+		more, err := m.endOps(rec)
+		return append(ops, more...), err
 	}
 	ops, err := m.recordOps(rec, true)
 	if err != nil {

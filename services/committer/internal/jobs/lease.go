@@ -77,7 +77,7 @@ func (m *Machine) restart(ctx context.Context, k key, now time.Time) error {
 			code, msg = "event_lost", "the job stands still and its document event is gone"
 		}
 		m.mu.Lock()
-		l.failWith(graph.Failure{Stage: "committer", Item: k.job, Code: code, Message: msg})
+		l.fault(graph.Failure{Stage: "committer", Item: k.job, Code: code, Message: msg})
 		m.consider(k, l)
 		m.mu.Unlock()
 		return nil

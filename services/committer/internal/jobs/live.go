@@ -26,8 +26,9 @@ type live struct {
 	// summary grows with what arrives; the commit adds its own counts.
 	summary api.JobStatus
 	dropped map[dropKey]*graph.Dropped
-	// openDocs and doneDocs count documents of any source.
+	// doneDocs counts documents that need nothing more, ended those that ended early, of any source.
 	doneDocs   int
+	ended      int
 	staged     int
 	resolved   int
 	progressed time.Time
@@ -39,6 +40,18 @@ type live struct {
 	// ready lists documents that may commit on their own (atomic: document); markDone those that a recovery found committed.
 	ready    []string
 	markDone []string
+	// quarantined are the ends that become quarantine records.
+	quarantined []endRef
+	// replayed are the parked messages whose end does not count any more, by document or source token.
+	replayed map[string]string
+	// trace of the message that is being staged.
+	trace string
+}
+
+// endRef names the staged row of an end.
+type endRef struct {
+	part  byte
+	token string
 }
 
 type dropKey struct{ kind, label, reason string }
@@ -89,7 +102,7 @@ func (d *document) done() bool {
 func newLive(rec Record, now time.Time) *live {
 	return &live{
 		rec: rec, sources: map[string]*source{}, docs: map[string]*document{},
-		dropped: map[dropKey]*graph.Dropped{}, progressed: now,
+		dropped: map[dropKey]*graph.Dropped{}, replayed: map[string]string{}, progressed: now,
 	}
 }
 
@@ -121,16 +134,29 @@ func (l *live) doc(ref events.DocRef) *document {
 		return d
 	}
 	if d.ref.Source != ref.Source {
-		l.failWith(graph.Failure{Stage: "committer", Item: ref.Key, Code: "duplicate_key",
+		l.fault(graph.Failure{Stage: "committer", Item: ref.Key, Code: "duplicate_key",
 			Message: fmt.Sprintf("the key %q comes from two sources of one job", ref.Key)})
 	}
 	return d
 }
 
+// failWith ends the job, by the first reason.
 func (l *live) failWith(f graph.Failure) {
 	if l.fail == nil {
 		l.fail = &f
 	}
+}
+
+// fault ends the job by something that no document's end has listed: the summary names it.
+func (l *live) fault(f graph.Failure) {
+	if l.fail != nil {
+		return
+	}
+	if f.TraceID == "" {
+		f.TraceID = l.trace
+	}
+	l.failuresOf(f.Stage).Add(f)
+	l.failWith(f)
 }
 
 // again takes a document back to be decided anew: what was staged of it does not count any more.
@@ -143,6 +169,9 @@ func (l *live) again(d *document) {
 	}
 	if d.parts&hasResolved != 0 {
 		l.resolved--
+	}
+	if d.parts&hasEnded != 0 {
+		l.ended--
 	}
 	if d.outcome == events.OutcomeUnchanged {
 		l.summary.Stages.Ingestion.Unchanged--
@@ -246,11 +275,12 @@ func (l *live) addEnded(e *events.Ended) bool {
 	in := &l.summary.Stages.Ingestion
 	if e.Doc != nil {
 		d := l.doc(*e.Doc)
-		if d.parts&hasEnded != 0 || e.Doc.Try < d.ref.Try {
+		if d.parts&hasEnded != 0 || e.Doc.Try < d.ref.Try || l.taken(e, e.Doc.Token) {
 			return false
 		}
 		was := d.done()
 		d.parts |= hasEnded
+		l.ended++
 		d.ref = *e.Doc
 		d.outcome, d.base = e.Outcome, e.Base
 		l.settled(was, d)
@@ -258,7 +288,7 @@ func (l *live) addEnded(e *events.Ended) bool {
 		return true
 	}
 	s := l.source(e.Source)
-	if s.ended {
+	if s.ended || l.taken(e, e.Source) {
 		return false
 	}
 	s.ended, s.expected, s.digest = true, e.Documents, e.Digest
@@ -286,6 +316,7 @@ func (l *live) countEnd(e *events.Ended, n int) {
 	case events.OutcomeQuarantined:
 		in.Quarantined += n
 		docs.Quarantined += n
+		l.quarantined = append(l.quarantined, refOf(e))
 	case events.OutcomeFailed:
 		docs.Failed += n
 	case events.OutcomeSuperseded:
@@ -334,7 +365,7 @@ func (l *live) addSealed(e *events.Sealed) bool {
 	}
 	l.summary.Stages.Ingestion.Sources = len(e.Sources)
 	if e.Refused != nil {
-		l.failWith(*e.Refused)
+		l.fault(*e.Refused)
 	}
 	return true
 }
@@ -381,7 +412,7 @@ func (l *live) complete() bool {
 	for token := range l.named {
 		s := l.sources[token]
 		if s == nil || s.have > s.expected || s.digest != "" && s.digest != hex.EncodeToString(s.sum[:]) {
-			l.failWith(graph.Failure{Stage: "committer", Item: token, Code: "source_mismatch",
+			l.fault(graph.Failure{Stage: "committer", Item: token, Code: "source_mismatch",
 				Message: "the documents that arrived are not the ones that the source listed"})
 			return false
 		}
@@ -424,7 +455,33 @@ func (l *live) status() api.JobStatus {
 	r.Status.Stages.Ingestion.Documents = len(l.docs)
 	r.Status.Stages.Extraction.Dropped = l.droppedList()
 	r.Status.Progress = l.progress()
+	r.Status.Next = l.next()
 	return r.status()
+}
+
+// next says what the job waits for.
+func (l *live) next() string {
+	left := len(l.docs) - l.ended
+	switch {
+	case l.fail != nil || l.rec.State == api.JobRollingBack:
+		return "the roll-back"
+	case l.rec.State == api.JobHeld:
+		return "a person's decision"
+	case l.committing:
+		return "the commit under way"
+	case l.rec.Reason != "":
+		return "room for the commit: " + l.rec.Reason
+	case !l.sealed:
+		return "the loader to list the sources"
+	case l.closed < len(l.named):
+		return fmt.Sprintf("the loader to fetch %d sources", len(l.named)-l.closed)
+	case l.staged < left:
+		return fmt.Sprintf("the chunker, for %d documents", left-l.staged)
+	case l.doneDocs < len(l.docs):
+		return fmt.Sprintf("the extractor and the resolver, for %d documents", len(l.docs)-l.doneDocs)
+	default:
+		return "the commit"
+	}
 }
 
 // sourcesWithout counts sources that ended without a document: skipped, quarantined, failed.

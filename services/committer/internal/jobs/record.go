@@ -71,6 +71,7 @@ const (
 	partSealed   = byte('z')
 	partDone     = byte('c') // atomic: document: the document is committed
 	partTry      = byte('t') // the document is decided anew → its DocRef with the new try
+	partReplay   = byte('p') // of a document or source: the parked message that is replayed
 )
 
 func stagedPrefix(job string) []byte { return append([]byte(job), 0) }

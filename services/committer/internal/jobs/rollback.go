@@ -19,9 +19,15 @@ func (m *Machine) rollback(ctx context.Context, k key, l *live, reason string) e
 	rec := l.rec
 	rec.State, rec.Reason = api.JobRollingBack, reason
 	rec.Status = l.status()
-	rec.Status.Progress = nil
+	rec.Status.Progress, rec.Status.Next = nil, ""
 	m.mu.Unlock()
 	ops, err := m.recordOps(&rec, true)
+	if err == nil && rec.CommitSeq > 0 {
+		// Documents that committed on their own stay, and so does what was put aside next to them.
+		var kept []store.Op
+		kept, err = m.quarantineOps(&rec, l)
+		ops = append(ops, kept...)
+	}
 	if err == nil {
 		err = m.st.Write(ctx, ops, true)
 	}
@@ -111,7 +117,7 @@ func (m *Machine) watch() {
 			continue
 		}
 		if !l.rec.Deadline.IsZero() && now.After(l.rec.Deadline) {
-			l.failWith(graph.Failure{Stage: "committer", Item: k.job, Code: "deadline", Message: "the job's deadline passed before it was complete"})
+			l.fault(graph.Failure{Stage: "committer", Item: k.job, Code: "deadline", Message: "the job's deadline passed before it was complete"})
 		}
 		m.consider(k, l)
 	}

@@ -72,7 +72,7 @@ func (m *Machine) stage(d bus.Delivery) (key, *live, []store.Op, error) {
 	if job.Attempt > l.rec.Job.Attempt {
 		return k, nil, nil, fault.Retry("attempt_ahead", 0, fmt.Errorf("job %s is at attempt %d, not %d", job.ID, l.rec.Job.Attempt, job.Attempt))
 	}
-	l.progressed = m.cfg.Now()
+	l.progressed, l.trace = m.cfg.Now(), d.Trace
 	var part byte
 	var token string
 	var fresh bool
@@ -83,10 +83,8 @@ func (m *Machine) stage(d bus.Delivery) (key, *live, []store.Op, error) {
 	case *events.Resolved:
 		part, token, fresh = partResolved, e.Doc.Token, l.addResolved(e, size)
 	case *events.Ended:
-		part, token = partSource, e.Source
-		if e.Doc != nil {
-			part, token = partEnded, e.Doc.Token
-		}
+		at := refOf(e)
+		part, token = at.part, at.token
 		fresh, size = l.addEnded(e), 0
 	case *events.Sealed:
 		part, fresh, size = partSealed, l.addSealed(e), 0
