@@ -41,19 +41,26 @@ func (m *Machine) quarantineOps(rec *Record, l *live) ([]store.Op, error) {
 	return quarantine.Ops(rec.Job.Graph, rec.CommitSeq, records)
 }
 
-// State is a job's state, and the sequence at which it last committed; empty for an unknown job.
-func (m *Machine) State(g, id string) (state string, seq uint64, err error) {
+// Brief is what others need to know of a job.
+type Brief struct {
+	State  string // empty for an unknown job
+	Reason string
+	Seq    uint64 // of its last commit
+}
+
+// Brief looks a job up without its summary.
+func (m *Machine) Brief(g, id string) (Brief, error) {
 	m.mu.Lock()
 	if l := m.live[key{g, id}]; l != nil {
 		defer m.mu.Unlock()
-		return l.rec.State, l.rec.CommitSeq, nil
+		return Brief{l.rec.State, l.rec.Reason, l.rec.CommitSeq}, nil
 	}
 	m.mu.Unlock()
 	rec, err := m.record(g, id)
 	if err != nil || rec == nil {
-		return "", 0, err
+		return Brief{}, err
 	}
-	return rec.State, rec.CommitSeq, nil
+	return Brief{rec.State, rec.Reason, rec.CommitSeq}, nil
 }
 
 // Reopen takes back the end that a dead letter's message got when it was parked, so that its job waits for it again: it is about
@@ -70,11 +77,11 @@ func (m *Machine) Reopen(ctx context.Context, e events.Event, parked string) (st
 	l := m.live[key{job.Graph, job.ID}]
 	if l == nil {
 		m.mu.Unlock()
-		state, _, err := m.State(job.Graph, job.ID)
-		return state, err
+		b, err := m.Brief(job.Graph, job.ID)
+		return b.State, err
 	}
 	if err := l.reopenable(job); err != nil {
-		m.mu.Unlock()
+		defer m.mu.Unlock()
 		return l.rec.State, err
 	}
 	end := bus.EndedFor(e, events.OutcomeFailed, graph.Failure{})
@@ -99,6 +106,7 @@ func (m *Machine) Reopen(ctx context.Context, e events.Event, parked string) (st
 	}
 	l.replayed[at.token] = parked
 	l.progressed = m.cfg.Now()
+	m.consider(key{job.Graph, job.ID}, l)
 	m.mu.Unlock()
 	if err := m.st.Write(ctx, ops, true); err != nil {
 		err = fmt.Errorf("reopen %s: %w", e.Where(), err)
@@ -137,6 +145,8 @@ func (l *live) unend(e *events.Ended) {
 		d.outcome = ""
 		if !d.done() {
 			l.doneDocs--
+		} else if l.rec.Atomic == events.AtomicDocument {
+			l.ready = append(l.ready, d.ref.Token)
 		}
 	} else {
 		s := l.source(e.Source)

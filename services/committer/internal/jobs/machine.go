@@ -33,7 +33,9 @@ type Graphs interface {
 type Outside interface {
 	// DeleteEvent removes the document event from its stream.
 	DeleteEvent(ctx context.Context, graph string, seq uint64) error
-	// DeleteBodies removes what travelled by reference.
+	// DeleteUploads removes the uploaded files that the document events of ended jobs name and that nothing else needs.
+	DeleteUploads(ctx context.Context, ended []Ended) error
+	// DeleteBodies removes what travelled by reference, except what a dead letter or a quarantine record names.
 	DeleteBodies(ctx context.Context, graph, job string) error
 	// PurgeJob removes the job's messages that no stage has handled.
 	PurgeJob(ctx context.Context, graph, job string) error
@@ -43,6 +45,12 @@ type Outside interface {
 	EventKept(ctx context.Context, graph string, seq uint64) (bool, error)
 	// Pending says whether a document event that no loader has handled yet names the job.
 	Pending(ctx context.Context, graph, job string) (bool, error)
+}
+
+// Ended names a job that has ended, and its document event.
+type Ended struct {
+	Graph, Job string
+	Seq        uint64
 }
 
 // Config of the machine.

@@ -74,6 +74,11 @@ func TestSearchAnswersTheExample(t *testing.T) {
 		got, err := d.q.Search(t.Context(), g, api.Search{Q: q.Question, Kinds: []string{"chunk"}, Limit: 20})
 		require.NoError(t, err)
 		rank := 0
+		if asked == 1 {
+			for _, h := range got.Hits {
+				t.Logf("%v %s", h.Score, h.Row)
+			}
+		}
 		for i, h := range got.Hits {
 			var c graph.ChunkRow
 			require.NoError(t, json.Unmarshal(h.Row, &c))
