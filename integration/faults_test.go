@@ -172,11 +172,14 @@ func (p *faults) kill() {
 			if list[i].name == "committer" && rng.IntN(2) == 0 {
 				continue
 			}
-			if err := p.f.replace(i, rng.IntN(2) == 0); err != nil {
+			t0:=time.Now()
+			crash:=rng.IntN(2)==0
+			
+			if err := p.f.replace(i, crash); err != nil {
 				p.fail(err)
 				return
 			}
-			p.restarts.Add(1)
+			fmt.Println(list[i].name,crash,time.Since(t0)); p.restarts.Add(1)
 		}
 	})
 }

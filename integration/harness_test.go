@@ -143,6 +143,8 @@ type cluster struct {
 	dir   string // of the committer
 	procs map[string][]*process
 	nats  *embedded.Server
+	// streams is the directory of nats.
+	streams string
 }
 
 // allInOne starts `factmill up`.
@@ -166,8 +168,8 @@ func (c *cluster) up(args ...string) {
 // sixProcesses starts a separate NATS server and n replicas of each service (one committer).
 func sixProcesses(t testing.TB, n int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), procs: map[string][]*process{}}
-	c.nats = testkit.Server(t, embedded.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	c := &cluster{t: t, dir: t.TempDir(), procs: map[string][]*process{}, streams: t.TempDir()}
+	c.nats = testkit.Server(t, embedded.Options{Dir: c.streams, Listen: "127.0.0.1:0"})
 	c.url = c.nats.ClientURL()
 	c.connect()
 	require.NoError(t, bus.EnsureAll(t.Context(), c.conn.JS, testkit.Table()))

@@ -215,12 +215,16 @@ func (f *fleet) halt(name string) (resume func()) {
 	}
 }
 
+// stopAll ends every replica.
 func (f *fleet) stopAll() {
 	for _, m := range f.list() {
 		if err := m.stop(); err != nil {
 			f.t.Errorf("stop %s: %v", m.name, err)
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members = nil
 }
 
 // counter adds a metric up over the replicas that run now, over all its labels.

@@ -119,6 +119,11 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"settings", "put", "chunker.sise=1"}, "unknown setting"},
 		{[]string{"settings", "put", "chunker.size"}, "is not name=value"},
 		{[]string{"jobs", "list", "--state", "done"}, `--state is "done"`},
+		{[]string{"dead-letters"}, "factmill dead-letters needs one of: drop, list, replay, show"},
+		{[]string{"dead-letters", "list", "--kind", "live"}, `--kind is "live"`},
+		{[]string{"dead-letters", "drop"}, "name ids, or --all"},
+		{[]string{"dead-letters", "drop", "3", "--all"}, "--all does not go with ids"},
+		{[]string{"dead-letters", "replay", "3", "--stage", "loader"}, "filters choose among --all"},
 		{[]string{"review", "list", "--state", "open"}, `--state is "open"`},
 		{[]string{"export", "--format", "xml"}, `unknown format "xml"`},
 		{[]string{"export", "--format", "csv"}, "csv needs --output"},
@@ -227,7 +232,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, cmd := range c.root().Commands() {
-		if cmd.Name() == "review" || cmd.Name() == "schema" || cmd.Name() == "settings" || cmd.Name() == "jobs" {
+		if cmd.Name() == "review" || cmd.Name() == "schema" || cmd.Name() == "settings" || cmd.Name() == "jobs" ||
+			cmd.Name() == "dead-letters" {
 			for _, sub := range cmd.Commands() {
 				require.NotEmpty(t, sub.Long, sub.CommandPath())
 				require.Contains(t, sub.Example, sub.CommandPath(), sub.CommandPath())

@@ -125,7 +125,6 @@ func (c *cli) demo(ctx context.Context, s *target.Session) error {
 	if err != nil {
 		return err
 	}
-	c.tidy(ctx, up, sent, st)
 	if err := jobResult(c, st); exitCode(err) == exitFailed {
 		return err
 	}

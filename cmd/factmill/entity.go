@@ -43,7 +43,8 @@ func (c *cli) entityCmd() *cobra.Command {
 		Use: "entity ID | --type T NAME", Short: "Show an entity with its values and relations", Args: cobra.MinimumNArgs(1),
 		Long: `Show one entity: its mentions, its property values and the relations it stands in, each with the sentences that say so.
 
-Name it by id, or by --type and name. A name alone does where only one type has it. Case and spacing of names do not matter.`,
+Name it by id, or by --type and name. A name alone does where only one type has it, and so does another
+name that texts use for the entity. Case, spacing, accents, hyphens, a dot at the end and "the" before a name do not matter.`,
 		Example: "  factmill entity --type Person 'Ada Lovelace'\n  factmill entity 'acme ltd' --json\n  factmill entity 5f1c…",
 		RunE: ask(c, "query.entity", func(_ *cobra.Command, args []string) (any, error) {
 			var err error

@@ -17,7 +17,6 @@ import (
 
 	"github.com/factmill/factmill/cmd/factmill/internal/ingest"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
-	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fingerprint"
@@ -138,14 +137,4 @@ func publish(ctx context.Context, s *target.Session, e events.Ingest) (string, e
 		return e.Job, nil
 	}
 	return events.SeqJob(ack.Sequence), nil
-}
-
-// tidy deletes the uploads of a job that has ended. Those that a quarantine record may name stay.
-func (c *cli) tidy(ctx context.Context, up ingest.Upload, sent ingest.Sent, st api.JobStatus) {
-	if !api.Ended(st.State) || st.Documents.Quarantined > 0 || up.Store == nil {
-		return
-	}
-	if err := up.Remove(ctx, sent); err != nil {
-		c.say("warning: %v", err)
-	}
 }

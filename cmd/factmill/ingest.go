@@ -212,7 +212,6 @@ func (c *cli) job(ctx context.Context, s *target.Session, f *feed, in *input) er
 	if err != nil {
 		return err
 	}
-	c.tidy(ctx, up, sent, st)
 	if err := c.finish(raw, st); err != nil || in.skipped == 0 {
 		return err
 	}

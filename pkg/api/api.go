@@ -49,7 +49,11 @@ var Codes = map[string]string{
 	"job_id_taken":          "409: another document event used this job id",
 	"operation_reused":      "409: request_id was used for another body",
 	"stale_revision":        "409: the item moved since it was looked at",
+	"job_not_held":          "412: the job is not held",
 	"job_ended":             "412: the job has ended",
+	"job_held":              "412: the job is held: decide on it first",
+	"not_replayable":        "412: the letter or record cannot be replayed; the message says what to do instead",
+	"replay_running":        "412: it is being replayed already; the message names the job",
 	"dead_letter_not_found": "404: no such dead letter",
 	"too_large":             "413: the request or its reply is over the limit",
 	"busy":                  "429: too many requests are under way; try again",
@@ -248,8 +252,10 @@ type JobStatus struct {
 	Next      string   `json:"next,omitempty"`
 	Removed   []string `json:"removed,omitempty"` // facts that went, in words; at most 200
 	CommitSeq uint64   `json:"commit_seq"`
-	OpenedAt  string   `json:"opened_at"`
-	EndedAt   string   `json:"ended_at"`
+	// EventDigest is the SHA-256 of the document event's body: whose job this is when an id was chosen twice.
+	EventDigest string `json:"event_digest,omitempty"`
+	OpenedAt    string `json:"opened_at"`
+	EndedAt     string `json:"ended_at"`
 }
 
 // Failed says how many documents did not make it: exit code 4.
@@ -281,6 +287,11 @@ type JobCancel struct {
 	Job       string `json:"job"`
 	Reason    string `json:"reason,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
+}
+
+// JobAccept lets a held job commit.
+type JobAccept struct {
+	Job string `json:"job"`
 }
 
 // JobOpen is what the loader asks the committer when it accepts a document event (internal verb jobs.open).

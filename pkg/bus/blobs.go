@@ -23,8 +23,8 @@ const (
 	InlineBody = 256 << 10
 	// MaxBody is the largest body that travels at all.
 	MaxBody = 128 << 20
-	// headerBodySize is the size of a body by reference, so that a reader can bound what it holds before it fetches.
-	headerBodySize = "Factmill-Body-Size"
+	// HeaderBodySize is the size of a body by reference, so that a reader can bound what it holds before it fetches.
+	HeaderBodySize = "Factmill-Body-Size"
 )
 
 // ErrBodyGone says that the bytes of a reference are no longer kept.

@@ -116,7 +116,7 @@ func (r *runner) body(t *task) ([]byte, error) {
 
 // refSize is the size of a body by reference, a guess when its sender did not say.
 func refSize(h nats.Header) int64 {
-	if n, err := strconv.ParseInt(h.Get(headerBodySize), 10, 64); err == nil && n > 0 && n <= MaxBody {
+	if n, err := strconv.ParseInt(h.Get(HeaderBodySize), 10, 64); err == nil && n > 0 && n <= MaxBody {
 		return n
 	}
 	return 1 << 20

@@ -114,7 +114,7 @@ func (r *runner) dead(ctx context.Context, t *task, code string, err error) (*ev
 		return nil, perr
 	}
 	d.Headers[events.HeaderBody] = ref
-	d.Headers[headerBodySize] = strconv.Itoa(len(m.Data))
+	d.Headers[HeaderBodySize] = strconv.Itoa(len(m.Data))
 	return d, nil
 }
 

@@ -114,7 +114,7 @@ func (c *Conn) message(ctx context.Context, e events.Event, source, now, trace s
 			return "", nil, err
 		}
 		m.Header[events.HeaderBody] = []string{ref}
-		m.Header[headerBodySize] = []string{strconv.Itoa(len(body))}
+		m.Header[HeaderBodySize] = []string{strconv.Itoa(len(body))}
 		return stream, m, nil
 	}
 	m.Data = body

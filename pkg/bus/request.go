@@ -18,6 +18,17 @@ import (
 // requestTimeout of a request whose context has no deadline.
 const requestTimeout = 65 * time.Second
 
+// consultTimeout of a question between two services, which is answered in milliseconds.
+const consultTimeout = 10 * time.Second
+
+// Consult is Request for a service that asks another one. It does not wait long: whoever is killed with a question in its hands
+// never answers it, and the broker does not tell. Asking again must be harmless.
+func (c *Conn) Consult(ctx context.Context, subject string, req, reply any) error {
+	ctx, stop := context.WithTimeout(ctx, consultTimeout)
+	defer stop()
+	return c.Request(ctx, subject, req, reply)
+}
+
 // Request asks a verb, for example "factmill.default.jobs.get". req is encoded as JSON ([]byte and json.RawMessage go as they
 // are, nil as {}), the reply decoded into reply unless that is nil.
 //

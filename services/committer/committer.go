@@ -14,8 +14,10 @@ import (
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/services/committer/internal/dead"
 	"github.com/factmill/factmill/services/committer/internal/graphs"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
+	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/outbox"
 	"github.com/factmill/factmill/services/committer/internal/query"
 	"github.com/factmill/factmill/services/committer/internal/store"
@@ -30,6 +32,8 @@ type Service struct {
 	st      *store.Store
 	graphs  *graphs.Graphs
 	jobs    *jobs.Machine
+	ops     *operations.Operations
+	dead    *dead.Desk
 	outbox  *outbox.Sender
 	query   *query.Queries
 	status  bus.Status
@@ -63,12 +67,16 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	s.outbox = outbox.New(st, deps.Conn, deps.Log)
 	s.graphs = graphs.New(st, deps.Now)
 	s.query = query.New(st, s.graphs)
-	s.jobs, err = jobs.New(st, s.graphs, outside{deps.Conn}, jobs.Config{
+	out := &outside{conn: deps.Conn}
+	s.jobs, err = jobs.New(st, s.graphs, out, jobs.Config{
 		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
 	}, s.outbox.Notify)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
+	s.ops = operations.New(st)
+	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
+	out.desk = s.dead
 	return s, nil
 }
 
@@ -86,6 +94,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.st.Close()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if err := s.alone(ctx); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	parts := map[string]func(context.Context) error{
 		"stage": func(ctx context.Context) error {
@@ -95,6 +106,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		},
 		"jobs":   s.jobs.Run,
 		"outbox": s.outbox.Run,
+		"dead":   s.dead.Run,
 		"verbs":  s.serve,
 	}
 	errs := make(chan error, len(parts))

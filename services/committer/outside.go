@@ -11,15 +11,20 @@ import (
 
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/committer/internal/dead"
+	"github.com/factmill/factmill/services/committer/internal/jobs"
 )
 
 // outside is what the job machine does in the streams.
-type outside struct{ conn *bus.Conn }
+type outside struct {
+	conn *bus.Conn
+	desk *dead.Desk // set before the machine runs
+}
 
 const streamTimeout = 10 * time.Second
 
 // DeleteEvent implements jobs.Outside.
-func (o outside) DeleteEvent(ctx context.Context, graph string, seq uint64) error {
+func (o *outside) DeleteEvent(ctx context.Context, graph string, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	s, err := o.conn.JS.Stream(ctx, bus.StreamIngest)
@@ -43,14 +48,18 @@ func (o outside) DeleteEvent(ctx context.Context, graph string, seq uint64) erro
 	return nil
 }
 
+// DeleteUploads implements jobs.Outside.
+func (o *outside) DeleteUploads(ctx context.Context, ended []jobs.Ended) error {
+	return o.desk.DeleteUploads(ctx, ended)
+}
+
 // DeleteBodies implements jobs.Outside.
-func (o outside) DeleteBodies(ctx context.Context, graph, job string) error {
-	_, err := o.conn.DeleteBodies(ctx, graph, job, nil)
-	return err
+func (o *outside) DeleteBodies(ctx context.Context, graph, job string) error {
+	return o.desk.DeleteBodies(ctx, graph, job)
 }
 
 // PurgeJob implements jobs.Outside.
-func (o outside) PurgeJob(ctx context.Context, graph, job string) error {
+func (o *outside) PurgeJob(ctx context.Context, graph, job string) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	var errs []error
@@ -78,7 +87,7 @@ var stageKinds = []struct {
 
 // Holds implements jobs.Outside. The streams are asked upstream to downstream, so that a message that moves on meanwhile is
 // seen where it arrives.
-func (o outside) Holds(ctx context.Context, graph, job string) (bool, error) {
+func (o *outside) Holds(ctx context.Context, graph, job string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	for _, s := range stageKinds {
@@ -104,7 +113,7 @@ func (o outside) Holds(ctx context.Context, graph, job string) (bool, error) {
 }
 
 // listing says whether the loader has not acknowledged the job's document event yet.
-func (o outside) listing(ctx context.Context, _, _ string) (bool, error) {
+func (o *outside) listing(ctx context.Context, _, _ string) (bool, error) {
 	c, err := o.conn.JS.Consumer(ctx, bus.StreamIngest, bus.DurableLoader)
 	if err != nil {
 		return false, fmt.Errorf("look at the loader: %w", err)
@@ -118,7 +127,7 @@ func (o outside) listing(ctx context.Context, _, _ string) (bool, error) {
 }
 
 // EventKept implements jobs.Outside.
-func (o outside) EventKept(ctx context.Context, graph string, seq uint64) (bool, error) {
+func (o *outside) EventKept(ctx context.Context, graph string, seq uint64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	s, err := o.conn.JS.Stream(ctx, bus.StreamIngest)
@@ -140,7 +149,7 @@ func (o outside) EventKept(ctx context.Context, graph string, seq uint64) (bool,
 const maxLook = 1000
 
 // Pending implements jobs.Outside.
-func (o outside) Pending(ctx context.Context, graph, job string) (bool, error) {
+func (o *outside) Pending(ctx context.Context, graph, job string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	s, err := o.conn.JS.Stream(ctx, bus.StreamIngest)
@@ -165,7 +174,7 @@ func (o outside) Pending(ctx context.Context, graph, job string) (bool, error) {
 }
 
 // named looks through the oldest events that wait; a client that chose the id asks soon after it published.
-func (o outside) named(ctx context.Context, s jetstream.Stream, graph, job string) (bool, error) {
+func (o *outside) named(ctx context.Context, s jetstream.Stream, graph, job string) (bool, error) {
 	subject := events.Subject{Graph: graph, Kind: events.KindIngest}.String()
 	seq := uint64(1)
 	for range maxLook {

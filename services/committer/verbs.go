@@ -80,7 +80,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: "0.1.0", Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -97,6 +97,7 @@ func (s *Service) jobEndpoints() []bus.Endpoint {
 		endpoint("jobs", "get", verb(s.jobGet)),
 		endpoint("jobs", "list", verb(s.jobs.List)),
 		endpoint("jobs", "cancel", verb(s.jobCancel)),
+		endpoint("jobs", "accept", verb(s.jobAccept)),
 	}
 }
 
@@ -124,7 +125,19 @@ func (s *Service) jobCancel(ctx context.Context, graph string, req api.JobCancel
 	if !events.ValidJob(req.Job) {
 		return api.JobStatus{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
 	}
-	return s.jobs.Cancel(ctx, graph, req.Job, req.Reason)
+	var st api.JobStatus
+	err := s.ops.Once(ctx, graph, "jobs.cancel", req.RequestID, req, &st, func() (_ []store.Op, err error) {
+		st, err = s.jobs.Cancel(ctx, graph, req.Job, req.Reason)
+		return nil, err
+	})
+	return st, err
+}
+
+func (s *Service) jobAccept(ctx context.Context, graph string, req api.JobAccept) (api.JobStatus, error) {
+	if !events.ValidJob(req.Job) {
+		return api.JobStatus{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
+	}
+	return s.jobs.Accept(ctx, graph, req.Job)
 }
 
 func (s *Service) endpoints() []bus.Endpoint {
@@ -148,5 +161,9 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("schema", "history", verb(bare(g.SchemaHistory))),
 		endpoint("settings", "get", verb(bare(g.SettingsGet))),
 		endpoint("settings", "put", verb(g.SettingsPut)),
+		endpoint("dead-letters", "list", verb(s.dead.List)),
+		endpoint("dead-letters", "show", verb(s.dead.Show)),
+		endpoint("dead-letters", "replay", verb(s.dead.Replay)),
+		endpoint("dead-letters", "drop", verb(s.dead.Drop)),
 	}
 }

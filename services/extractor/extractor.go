@@ -204,7 +204,7 @@ func (s *Service) fetch(ctx context.Context, graph string, revision uint64) ([]b
 		return nil, err
 	}
 	var reply api.SchemaReply
-	err := s.deps.Conn.Request(ctx, events.Root+"."+graph+".schema.get", api.SchemaGet{Revision: revision}, &reply)
+	err := s.deps.Conn.Consult(ctx, events.Root+"."+graph+".schema.get", api.SchemaGet{Revision: revision}, &reply)
 	return reply.Schema, err
 }
 

@@ -294,7 +294,7 @@ func (f *fetcher) stored(ctx context.Context, g string, keys []string) ([]graph.
 }
 
 // remove decides a delete. A key that the graph does not know, or that is deleted already, is unchanged, and the end says so.
-func (f *fetcher) remove(ctx context.Context, found *events.Found) ([]events.Event, error) {
+func (f *fetcher) remove(ctx context.Context, in bus.Delivery, found *events.Found) ([]events.Event, error) {
 	src := found.Source
 	stored, err := f.stored(ctx, found.Job.Graph, []string{src.Delete})
 	if err != nil {
@@ -305,7 +305,9 @@ func (f *fetcher) remove(ctx context.Context, found *events.Found) ([]events.Eve
 		f.metrics.documents.WithLabelValues(string(graph.NoOp)).Inc()
 		return []events.Event{&events.Ended{
 			Job: found.Job, Doc: &ref, Source: src.Token, Name: src.Name, Outcome: events.OutcomeUnchanged, Base: stored[0].Revision,
-			Failure: &graph.Failure{Stage: name, Item: src.Delete, Code: "unknown_key", Message: "there is no such document: nothing was deleted"},
+			Failure: &graph.Failure{
+				Stage: name, Item: src.Delete, Code: "unknown_key", Message: "there is no such document: nothing was deleted", TraceID: in.Trace,
+			},
 		}}, nil
 	}
 	f.metrics.documents.WithLabelValues(string(graph.Delete)).Inc()

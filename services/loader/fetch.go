@@ -64,7 +64,7 @@ func (f *fetcher) look(ctx context.Context, in bus.Delivery, found *events.Found
 		}
 	}
 	if found.Source.Delete != "" {
-		return f.remove(ctx, found)
+		return f.remove(ctx, in, found)
 	}
 	return f.fetch(ctx, in, found)
 }
@@ -97,9 +97,13 @@ func (f *fetcher) fetch(ctx context.Context, in bus.Delivery, found *events.Foun
 		return s.single(ctx)
 	case found.Source.Only != "":
 		return s.only(ctx)
-	default:
-		return s.all(ctx, in)
 	}
+	out, err := s.all(ctx, in)
+	var bad *fault.Error
+	if errors.As(err, &bad) && bad.Class == fault.Document {
+		bad.Items = parsed.Count() // all of them are lost with it
+	}
+	return out, err
 }
 
 // raw is a source before it is parsed: its text, its bytes, or where to read them.

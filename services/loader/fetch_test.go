@@ -100,7 +100,7 @@ func TestFetchDelete(t *testing.T) {
 	out, err := b.fetched(testJob(), src)
 	require.NoError(t, err)
 	require.Equal(t, []events.Event{&events.Ended{Job: testJob(), Doc: &ref, Source: "src", Name: "k", Outcome: "unchanged",
-		Failure: &graph.Failure{Stage: "loader", Item: "k", Code: "unknown_key", Message: "there is no such document: nothing was deleted"}}}, out)
+		Failure: &graph.Failure{Stage: "loader", Item: "k", Code: "unknown_key", Message: "there is no such document: nothing was deleted", TraceID: "trace"}}}, out)
 	b.committer.stored["k"] = graph.Stored{Open: true, Revision: 3}
 	out, err = b.fetched(testJob(), src)
 	require.NoError(t, err)
@@ -213,11 +213,13 @@ func TestFetchFaults(t *testing.T) {
 		require.Empty(t, out)
 		isFault(t, err, c.code, c.message)
 	}
+	_, err := b.fetched(testJob(), uploadedFile("a.csv", "a,b\n1,2\n3\n4,5\n", nil))
+	require.Equal(t, 3, fault.Of(err).Items, "all records of the source are lost with the bad one")
 	require.Empty(t, b.committer.asked, "nothing of a source at fault is decided")
 	require.Empty(t, b.fetch.large)
 
 	small := newBench(t, Config{MaxDocument: 1 << 10})
-	_, err := small.fetched(testJob(), inline(events.InputDocument{Key: "k", Text: strings.Repeat("ﷺ", 300)}))
+	_, err = small.fetched(testJob(), inline(events.InputDocument{Key: "k", Text: strings.Repeat("ﷺ", 300)}))
 	isFault(t, err, "too_large", `"k" has 9900 bytes: at most 1024`)
 	name := strings.Repeat("n", 500)
 	_, err = small.fetched(testJob(), uploadedFile("a.csv", name+"\n"+strings.Repeat("1\n", 20), nil))

@@ -51,8 +51,7 @@ func (l *lister) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, e
 	reply, err := l.jobs.Open(ctx, doc.Graph, open)
 	var taken *api.Error
 	if errors.As(err, &taken) && taken.Status == 409 {
-		l.log.Warn("document event ignored", "graph", doc.Graph, "job", open.Job, "seq", doc.Seq, "code", taken.Code, "error", taken)
-		return nil, nil
+		return nil, l.taken(ctx, doc, open, taken, in.Trace)
 	}
 	if err != nil {
 		return nil, remote(ctx, "jobs.open", err)
@@ -69,6 +68,22 @@ func (l *lister) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, e
 		l.forget(doc)
 	}
 	return out, err
+}
+
+// taken opens the event's own job, j and its sequence, only to say that the id it chose was another event's.
+func (l *lister) taken(ctx context.Context, doc *bus.Document, open api.JobOpen, why *api.Error, trace string) error {
+	l.log.Warn("document event refused", "graph", doc.Graph, "job", open.Job, "seq", doc.Seq, "code", why.Code, "error", why)
+	if open.Job == events.SeqJob(doc.Seq) {
+		return nil // the stream was made anew and its sequences were used before: nothing of ours to end
+	}
+	open.Job = events.SeqJob(doc.Seq)
+	open.Refused = &graph.Failure{Stage: name, Item: open.Job, Code: why.Code, Message: why.Message, TraceID: trace}
+	_, err := l.jobs.Open(ctx, doc.Graph, open)
+	var again *api.Error
+	if err != nil && !(errors.As(err, &again) && again.Status == 409) {
+		return remote(ctx, "jobs.open", err)
+	}
+	return nil
 }
 
 // list emits what the event names, and returns the last batch with the seal.

@@ -122,14 +122,14 @@ func subject(graph, verb string) string { return events.Root + "." + graph + "."
 
 // Open implements Jobs.
 func (c *client) Open(ctx context.Context, g string, req api.JobOpen) (reply api.JobOpenReply, err error) {
-	err = c.conn.Request(ctx, subject(g, "jobs.open"), req, &reply)
+	err = c.conn.Consult(ctx, subject(g, "jobs.open"), req, &reply)
 	return reply, err
 }
 
 // Stored implements Documents.
 func (c *client) Stored(ctx context.Context, g string, keys []string) ([]graph.Stored, error) {
 	var reply api.StoredReply
-	err := c.conn.Request(ctx, subject(g, "query.stored"), api.StoredGet{Keys: keys}, &reply)
+	err := c.conn.Consult(ctx, subject(g, "query.stored"), api.StoredGet{Keys: keys}, &reply)
 	return reply.Stored, err
 }
 

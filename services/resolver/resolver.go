@@ -145,7 +145,7 @@ func (s *Service) fetch(ctx context.Context, graph string, revision uint64) ([]b
 		return nil, err
 	}
 	var reply api.SchemaReply
-	if err := s.deps.Conn.Request(ctx, events.Root+"."+graph+".schema.get", api.SchemaGet{Revision: revision}, &reply); err != nil {
+	if err := s.deps.Conn.Consult(ctx, events.Root+"."+graph+".schema.get", api.SchemaGet{Revision: revision}, &reply); err != nil {
 		return nil, err
 	}
 	return reply.Schema, nil

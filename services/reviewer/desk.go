@@ -83,7 +83,8 @@ func (d *desk) apply(e *events.CandidateEvent) {
 	s.moved = make(chan struct{})
 }
 
-// at brings the graph's model to the committer's sequence and calls fn with it, locked.
+// at brings the graph's model to the committer's sequence and calls fn with it, locked. fn sees whole commits only: a model that
+// is ahead of what the committer said may hold a part of the next commit's events, so the committer is asked again.
 func (d *desk) at(ctx context.Context, graph string, fn func(*model.Graph)) error {
 	want, err := d.committer.Seq(ctx, graph)
 	if err != nil {
@@ -94,16 +95,23 @@ func (d *desk) at(ctx context.Context, graph string, fn func(*model.Graph)) erro
 	defer limit.Stop()
 	for {
 		s.mu.Lock()
-		if m := s.model; m != nil && m.No >= want.No {
+		m, moved := s.model, s.moved
+		if m != nil && m.No == want.No {
 			m.Seq = max(m.Seq, want.Seq)
 			fn(m)
 			s.mu.Unlock()
 			return nil
 		}
-		moved, loaded := s.moved, s.model != nil
+		ahead := m != nil && m.No > want.No
 		s.mu.Unlock()
-		if !loaded {
+		if m == nil {
 			if err := d.load(ctx, graph, s, want.No); err != nil {
+				return err
+			}
+			continue
+		}
+		if ahead {
+			if want, err = d.ahead(ctx, graph, s, m); err != nil {
 				return err
 			}
 			continue
@@ -120,6 +128,24 @@ func (d *desk) at(ctx context.Context, graph string, fn func(*model.Graph)) erro
 			limit.Reset(d.catchUp)
 		}
 	}
+}
+
+// ahead asks the committer again how far it is. Events follow their commit, so a model that is still ahead is of another history (the
+// store was restored) and is loaded anew.
+func (d *desk) ahead(ctx context.Context, graph string, s *state, m *model.Graph) (api.SeqReply, error) {
+	s.mu.Lock()
+	no := m.No
+	s.mu.Unlock()
+	want, err := d.committer.Seq(ctx, graph)
+	if err != nil {
+		return want, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.model == m && no > want.No {
+		s.model = nil
+	}
+	return want, nil
 }
 
 // load reads the graph's records from the committer, unless somebody else just did.

@@ -113,16 +113,16 @@ type remote struct{ conn *bus.Conn }
 func verb(graph, v string) string { return events.Root + "." + graph + "." + v }
 
 func (r remote) Seq(ctx context.Context, graph string) (reply api.SeqReply, err error) {
-	err = r.conn.Request(ctx, verb(graph, "query.seq"), nil, &reply)
+	err = r.conn.Consult(ctx, verb(graph, "query.seq"), nil, &reply)
 	return reply, err
 }
 
 func (r remote) Records(ctx context.Context, graph string, req api.RecordsGet) (reply api.RecordsReply, err error) {
-	err = r.conn.Request(ctx, verb(graph, "query.records"), req, &reply)
+	err = r.conn.Consult(ctx, verb(graph, "query.records"), req, &reply)
 	return reply, err
 }
 
 func (r remote) Schema(ctx context.Context, graph string) (reply api.SchemaReply, err error) {
-	err = r.conn.Request(ctx, verb(graph, "schema.get"), nil, &reply)
+	err = r.conn.Consult(ctx, verb(graph, "schema.get"), nil, &reply)
 	return reply, err
 }

@@ -205,6 +205,12 @@ func Evidence(w io.Writer, r api.EvidenceReply) error {
 		if len(e.Extractors) > 0 {
 			line += "  by " + Line(strings.Join(e.Extractors, ", "))
 		}
+		if e.Version > 0 {
+			line += fmt.Sprintf("  version %d", e.Version)
+		}
+		if e.ClosedSeq > 0 {
+			line += fmt.Sprintf(", until sequence %d", e.ClosedSeq)
+		}
 		p.f("%s", line)
 	}
 	if r.Next != "" {

@@ -114,6 +114,34 @@ func TestEntity(t *testing.T) {
 `, b.String())
 }
 
+func TestEvidence(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Evidence(&b, api.EvidenceReply{ID: "r1", Kind: "relation", Total: 1, Next: "c2", Evidence: []graph.Evidence{
+		{Document: "a.txt", Start: 0, End: 20, Quote: "Ada worked for Acme.", Confidence: 0.8, Assertion: "explicit", Extractors: []string{"rules"}, Version: 1, ClosedSeq: 3},
+		{Document: "b.txt", Start: 5, End: 9, Quote: "a\x1bb", Confidence: 0.75},
+	}}))
+	require.Equal(t, `2 pieces of evidence of relation r1
+  “Ada worked for Acme.”
+    a.txt [0:20]  confidence 0.80  explicit  by rules  version 1, until sequence 3
+  “a\x1bb”
+    b.txt [5:9]  confidence 0.75
+more: --cursor c2
+`, b.String())
+}
+
+func TestEntityEvidence(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Entity(&b, api.EntityReply{Entity: graph.EntityRow{ID: "e1", Name: "Ada", Type: "Person", Properties: map[string]graph.PropertyRow{
+		"born": {Value: float64(1815), Evidence: graph.Sources{{Document: "a.txt", Start: 25, End: 29, Quote: "1815"}}}}}}))
+	require.Equal(t, `Ada  (Person)
+  id        e1
+  mentions  0
+  properties
+    born: 1815
+      “1815”  a.txt [25:29]
+`, b.String())
+}
+
 func TestHits(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, Hits(&b, api.SearchReply{Hits: []api.Hit{

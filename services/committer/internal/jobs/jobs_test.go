@@ -61,6 +61,8 @@ func (s *streams) DeleteEvent(_ context.Context, _ string, seq uint64) error {
 	return nil
 }
 
+func (s *streams) DeleteUploads(context.Context, []jobs.Ended) error { return nil }
+
 func (s *streams) DeleteBodies(context.Context, string, string) error { return nil }
 
 func (s *streams) PurgeJob(_ context.Context, _, job string) error {
@@ -397,12 +399,29 @@ func TestHoldAndCancel(t *testing.T) {
 	s, err := w.m.Cancel(t.Context(), "g", "job", "no good")
 	require.NoError(t, err)
 	require.Equal(t, api.JobRolledBack, s.State)
-	require.Equal(t, "cancelled: cancelled: no good", s.Reason)
+	require.Equal(t, "cancelled: no good", s.Reason)
 	_, err = w.m.Cancel(t.Context(), "g", "job", "")
 	var e *api.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, 412, e.Status)
 	require.Empty(t, w.entities())
+}
+
+func TestAcceptedJobCommits(t *testing.T) {
+	w := newWorld(t)
+	job := w.accept("job", 1, func(o *api.JobOpen) { o.Hold = true })
+	w.send(document(job, "a", "a", "Ada")...)
+	_, err := w.m.Accept(t.Context(), "g", "job")
+	var e *api.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "job_not_held", e.Code)
+	w.send(sealed(job, "a"))
+	w.wait("job", api.JobHeld)
+	w.restart()
+	s, err := w.m.Accept(t.Context(), "g", "job")
+	require.NoError(t, err)
+	require.Equal(t, api.JobCommitted, s.State)
+	require.Equal(t, map[string]int{"Ada": 1}, w.entities())
 }
 
 func TestDeadline(t *testing.T) {

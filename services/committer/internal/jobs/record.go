@@ -114,7 +114,7 @@ func parseStaged(k []byte) (attempt int, part byte, token string, ok bool) {
 func (r *Record) status() api.JobStatus {
 	s := r.Status
 	s.Job, s.Graph, s.Op, s.State, s.Reason, s.Attempt = r.Job.ID, r.Job.Graph, r.Job.Op, r.State, r.Reason, r.Job.Attempt
-	s.CommitSeq = r.CommitSeq
+	s.CommitSeq, s.EventDigest = r.CommitSeq, r.Digest
 	s.OpenedAt = stamp(r.OpenedAt)
 	s.EndedAt = stamp(r.EndedAt)
 	fill(&s)

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -75,14 +74,48 @@ func (m *Machine) Cancel(ctx context.Context, g, id, reason string) (api.JobStat
 		m.mu.Unlock()
 		return api.JobStatus{}, api.Errorf(412, "job_ended", "job %s is being committed", id)
 	}
-	msg := "cancelled"
-	if reason != "" {
-		msg += ": " + reason
+	msg := reason
+	if msg == "" {
+		msg = "by request"
 	}
 	l.failWith(graph.Failure{Stage: "committer", Item: id, Code: "cancelled", Message: msg})
 	m.consider(k, l)
 	m.mu.Unlock()
 	return m.Wait(ctx, g, id, 10*time.Second, func(s api.JobStatus) bool { return api.Ended(s.State) })
+}
+
+// Accept lets a held job commit.
+func (m *Machine) Accept(ctx context.Context, g, id string) (api.JobStatus, error) {
+	k := key{g, id}
+	m.stageMu.Lock()
+	m.mu.Lock()
+	l := m.live[k]
+	if l == nil || l.rec.State != api.JobHeld {
+		m.mu.Unlock()
+		m.stageMu.Unlock()
+		s, err := m.Get(ctx, g, id)
+		if err == nil {
+			err = api.Errorf(412, "job_not_held", "job %s is %s, not held", id, s.State)
+		}
+		return s, err
+	}
+	rec := l.rec
+	m.mu.Unlock()
+	rec.State, rec.Hold = api.JobPending, false
+	ops, err := m.recordOps(&rec, true)
+	if err == nil {
+		err = m.st.Write(ctx, ops, true)
+	}
+	if err != nil {
+		m.stageMu.Unlock()
+		return api.JobStatus{}, fmt.Errorf("accept job %s: %w", id, err)
+	}
+	m.mu.Lock()
+	l.rec = rec
+	m.consider(k, l)
+	m.mu.Unlock()
+	m.stageMu.Unlock()
+	return m.Wait(ctx, g, id, 30*time.Second, func(s api.JobStatus) bool { return api.Ended(s.State) })
 }
 
 // tend watches deadlines and leases, queues what waited for room, and cleans up after jobs that ended.
@@ -120,41 +153,5 @@ func (m *Machine) watch() {
 			l.fault(graph.Failure{Stage: "committer", Item: k.job, Code: "deadline", Message: "the job's deadline passed before it was complete"})
 		}
 		m.consider(k, l)
-	}
-}
-
-// cleanUp removes documents events and bodies of jobs that ended. What fails is tried again at the next tick.
-func (m *Machine) cleanUp(ctx context.Context) {
-	for _, g := range m.st.Graphs() {
-		var ops []store.Op
-		err := m.st.Scan(g, spaceCleanup, nil, nil, 200, func(k, v []byte) error {
-			var c cleanup
-			job := string(k)
-			if err := json.Unmarshal(v, &c); err != nil {
-				return fmt.Errorf("clean-up row of job %s: %w", job, err)
-			}
-			if c.Purge {
-				if err := m.outside.PurgeJob(ctx, g, job); err != nil {
-					m.cfg.Log.Debug("messages stay for now", "graph", g, "job", job, "error", err)
-					return nil
-				}
-			}
-			if err := m.outside.DeleteEvent(ctx, g, c.EventSeq); err != nil {
-				m.cfg.Log.Debug("document event stays for now", "graph", g, "job", job, "error", err)
-				return nil
-			}
-			if err := m.outside.DeleteBodies(ctx, g, job); err != nil {
-				m.cfg.Log.Debug("bodies stay for now", "graph", g, "job", job, "error", err)
-				return nil
-			}
-			ops = append(ops, store.Op{Graph: g, Space: spaceCleanup, Key: append([]byte(nil), k...), Delete: true})
-			return nil
-		})
-		if err == nil && len(ops) > 0 {
-			err = m.st.Write(ctx, ops, false)
-		}
-		if err != nil && ctx.Err() == nil {
-			m.cfg.Log.Error("clean-up", "graph", g, "error", err)
-		}
 	}
 }

@@ -60,6 +60,21 @@ func TestQueryTerms(t *testing.T) {
 	require.Empty(t, QueryTerms("…", 10))
 }
 
+func TestContent(t *testing.T) {
+	for query, want := range map[string][]string{
+		"Who owns the Halden Institute?":         {"own", "halden", "institute"},
+		"What does this do, and whose is it?":    {"it"},
+		"The Who":                                {"the", "who"},
+		"May Will be in the US?":                 {"may", "will", "us"},
+		"wer besitzt die Sternwarte":             {"wer", "besitzt", "die", "sternwarte"},
+		"Which are those that have been there":   {"which", "are", "those", "that", "have", "been", "there"},
+		"":                                       nil,
+		"Which of its telescopes has a mirror 2": {"telescope", "mirror", "2"},
+	} {
+		require.Equal(t, want, Content(QueryTerms(query, 10)), query)
+	}
+}
+
 func TestSpans(t *testing.T) {
 	var got []string
 	text := "Ada's Cafés in 東京"

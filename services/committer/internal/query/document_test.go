@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,4 +197,64 @@ func TestEvidenceHistory(t *testing.T) {
 		{Assertion: "explicit", Chunk: again.chunkID(0), Confidence: 0.8, Document: "ada", Start: 7, End: 40, Extractors: []string{"rules"}, Quote: "Ada Lovelace worked for Acme Ltd.", Version: 2},
 	}, past.Evidence)
 	require.Equal(t, 1, past.Total)
+
+	// Documents that no longer say it count in history, and so does a fact that is gone.
+	d.commit(deleted("ada"))
+	_, err = d.q.Evidence(t.Context(), g, api.EvidenceGet{ID: relID("WORKS_FOR", ada, acme)})
+	requireRefused(t, err, 404, "entity_not_found")
+	gone, err := d.q.Evidence(t.Context(), g, api.EvidenceGet{ID: relID("WORKS_FOR", ada, acme), History: true})
+	require.NoError(t, err)
+	want := slices.Clone(past.Evidence)
+	want[1].ClosedSeq = 3
+	require.Equal(t, want, gone.Evidence)
+	require.Equal(t, "relation", gone.Kind)
+	require.Zero(t, gone.Total)
+	d.commit(deleted("bab"))
+	people, err := d.q.Evidence(t.Context(), g, api.EvidenceGet{ID: entID(charles), History: true})
+	require.NoError(t, err)
+	require.Equal(t, "entity", people.Kind)
+	require.Equal(t, []graph.Evidence{{Assertion: "explicit", Chunk: b.chunkID(0), ClosedSeq: 4, Confidence: 0.9, Document: "bab", Start: 0, End: 15,
+		Extractors: []string{"rules"}, Quote: "Charles Babbage", Version: 1}}, people.Evidence)
+	then, err := d.q.Evidence(t.Context(), g, api.EvidenceGet{ID: relID("WORKS_FOR", ada, acme), History: true, AsOf: 2})
+	require.NoError(t, err)
+	require.Equal(t, past.Evidence, then.Evidence)
+	_, err = d.q.Evidence(t.Context(), g, api.EvidenceGet{ID: entID("Person:Nobody"), History: true})
+	requireRefused(t, err, 404, "entity_not_found")
+}
+
+// What only an earlier reading of a version found is history too; what the last reading found counts once.
+func TestEvidenceHistoryOfReadings(t *testing.T) {
+	d := newDesk(t)
+	text := "Ada Lovelace worked for Acme Ltd. Ada Lovelace left Acme Ltd."
+	const first, second = "Ada Lovelace worked for Acme Ltd.", "Ada Lovelace left Acme Ltd."
+	read := func(quotes ...string) *doc {
+		x := newDoc("a", text).say(ada, acme)
+		for _, q := range quotes {
+			x.relate("WORKS_FOR", ada, acme, q)
+		}
+		return x
+	}
+	d.commit(read(first, second))
+	d.commit(read(first))
+	d.commit(newDoc("b", second).say(ada, acme).relate("WORKS_FOR", ada, acme, second))
+	d.commit(read())
+	all := []string{}
+	req := api.EvidenceGet{ID: relID("WORKS_FOR", ada, acme), History: true, Limit: 1}
+	for {
+		page, err := d.q.Evidence(t.Context(), g, req)
+		require.NoError(t, err)
+		require.Equal(t, 1, page.Total)
+		for _, e := range page.Evidence {
+			all = append(all, fmt.Sprintf("%s v%d %s %d", e.Document, e.Version, e.Quote, e.ClosedSeq))
+		}
+		if req.Cursor = page.Next; req.Cursor == "" {
+			break
+		}
+		d.commit(deleted("b")) // later pages are of the sequence of the first
+	}
+	want := []string{"a v1 " + first + " 4", "a v1 " + second + " 2", "b v1 " + second + " 0"}
+	if fingerprint.DocumentID("b") < fingerprint.DocumentID("a") {
+		want = []string{want[2], want[0], want[1]}
+	}
+	require.Equal(t, want, all)
 }

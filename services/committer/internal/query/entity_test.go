@@ -64,7 +64,9 @@ func TestEntity(t *testing.T) {
 func TestFindEntity(t *testing.T) {
 	d := newDesk(t)
 	d.commit(newDoc("a", "Mercury met Ada Lovelace. Lovelace smiled. Mercury rises. Orbit Labs and Orbit.").
-		mention("Person:Mercury", "Mercury met"[:7]).say("Location:Mercury", ada).mention(ada, "Lovelace smiled"[:8]).say("Organization:Orbit Labs"))
+		mention("Person:Mercury", "Mercury met"[:7]).say("Location:Mercury", ada).mention(ada, "Lovelace smiled"[:8]).say("Organization:Orbit Labs"),
+		newDoc("b", "Quux Co. hired Jean-Luc Noël. J. L. Noël is not Noël of C++. Both wrote C.").say("Organization:Quux Co.", "Person:Jean-Luc Noël", "Organization:C++").
+			mention("Person:Jean-Luc Noël", "J. L. Noël").mentionAt("Person:Noël", "Noël", 0, 50).mentionAt("Person:Twin A", "Both", 0, 64).mentionAt("Person:Twin B", "Both", 0, 64))
 	for _, c := range []struct {
 		name string
 		req  api.EntityGet
@@ -78,6 +80,14 @@ func TestFindEntity(t *testing.T) {
 		{"alias", api.EntityGet{Type: "Person", Name: "lovelace"}, entID(ada)},
 		{"alias alone", api.EntityGet{Name: "Lovelace"}, entID(ada)},
 		{"name alone", api.EntityGet{Name: "orbit labs"}, entID("Organization:Orbit Labs")},
+		{"a dot too many", api.EntityGet{Name: "Orbit Labs."}, entID("Organization:Orbit Labs")},
+		{"a dot too many, with type", api.EntityGet{Type: "Organization", Name: "orbit labs.."}, entID("Organization:Orbit Labs")},
+		{"a dot too few", api.EntityGet{Type: "Agent", Name: "quux co"}, entID("Organization:Quux Co.")},
+		{"the dot is the name", api.EntityGet{Name: "Quux Co."}, entID("Organization:Quux Co.")},
+		{"an article", api.EntityGet{Type: "Organization", Name: "The Orbit Labs"}, entID("Organization:Orbit Labs")},
+		{"accents and hyphens", api.EntityGet{Name: "jean luc noel"}, entID("Person:Jean-Luc Noël")},
+		{"alias without its dots", api.EntityGet{Name: "J L Noel"}, entID("Person:Jean-Luc Noël")},
+		{"a name before an alias", api.EntityGet{Name: "Noël"}, entID("Person:Noël")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := d.q.Entity(t.Context(), g, c.req)
@@ -101,6 +111,12 @@ func TestFindEntity(t *testing.T) {
 		{"offsets", api.EntityGet{Name: "x", Offsets: "words"}, 400, "bad_value"},
 		{"sequence", api.EntityGet{Name: "x", AsOf: 9}, 404, "sequence_unknown"},
 		{"ambiguous", api.EntityGet{Name: "mercury"}, 400, "bad_value"},
+		{"ambiguous with a dot", api.EntityGet{Name: "mercury."}, 400, "bad_value"},
+		{"ambiguous alias", api.EntityGet{Type: "Person", Name: "Both"}, 400, "bad_value"},
+		{"signs that make a name", api.EntityGet{Name: "C"}, 404, "entity_not_found"},
+		{"signs that make another name", api.EntityGet{Name: "C#"}, 404, "entity_not_found"},
+		{"half a name", api.EntityGet{Name: "Orbit Lab"}, 404, "entity_not_found"},
+		{"only a dot", api.EntityGet{Name: "."}, 404, "entity_not_found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := d.q.Entity(t.Context(), g, c.req)
@@ -111,6 +127,8 @@ func TestFindEntity(t *testing.T) {
 	var e *api.Error
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, 2, e.Details["total"])
+	_, err = d.q.Entity(t.Context(), g, api.EntityGet{Type: "Location", Name: "ada lovelace."})
+	require.EqualError(t, err, `no Location is named "ada lovelace.", but there is one of type Person`)
 }
 
 func TestEntityLimits(t *testing.T) {

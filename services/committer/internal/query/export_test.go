@@ -169,6 +169,50 @@ func TestExportOrder(t *testing.T) {
 	}
 }
 
+// A candidate key of many documents is written by document key, whether they are sorted in memory or walked; pages cut anywhere
+// in it.
+func TestCandidatesOfManyDocuments(t *testing.T) {
+	d := newDesk(t)
+	const n = 3500
+	var docs []*doc
+	for i := range n {
+		x := newDoc(fmt.Sprintf("k%d", i), "Quuxite and Zorbium are odd.").candidate("Mineral", "Quuxite")
+		if i%1000 == 0 {
+			x.candidate("Mineral", "Zorbium")
+		}
+		docs = append(docs, x)
+	}
+	d.commit(docs...)
+	d.decide("entity|mineral|zorbium", api.StateApproved)
+	d.commit(newDoc("k1000", "Nothing odd."), deleted("k2000")) // approved records stay, their chunks are closed
+	rows := func(export string) (keys []string) {
+		for _, line := range strings.Split(strings.TrimSpace(export), "\n") {
+			var r graph.CandidateRow
+			require.NoError(t, json.Unmarshal([]byte(line), &r))
+			if r.Kind == "candidate" {
+				keys = append(keys, r.Key+" "+r.Document)
+			}
+		}
+		return keys
+	}
+	whole := d.export(api.Export{Canonical: true})
+	got := rows(whole)
+	require.Len(t, got, n-2+2)
+	require.True(t, slices.IsSorted(got))
+	require.Equal(t, []string{"entity|mineral|zorbium k0", "entity|mineral|zorbium k3000"}, got[n-2:])
+	for _, most := range []int{1, n} {
+		d.q.maxGroup = most
+		require.True(t, whole == d.export(api.Export{Canonical: true}), "%d", most)
+		paged, pages := d.pages(api.Export{Canonical: true})
+		require.Greater(t, pages, 2)
+		require.True(t, whole == paged, "%d", most)
+	}
+	// A cursor inside the key goes on behind its document.
+	page, err := d.q.Export(t.Context(), g, api.Export{Canonical: true, Cursor: encodeCursor(verbExport, exportAt{Seq: 3, Phase: phaseCandidates, After: got[0][:strings.Index(got[0], " ")], Doc: "k998"})})
+	require.NoError(t, err)
+	require.Len(t, page.Rows, 1+2+1)
+}
+
 // Pages cut anywhere, also inside one row with 40,000 mentions, give the bytes of the file.
 func TestExportPages(t *testing.T) {
 	d := newDesk(t)

@@ -172,9 +172,10 @@ func (d *doc) mention(e, name string) *doc {
 	}
 }
 
-func (d *doc) mentionAt(e, name string, chunk, start int) {
+func (d *doc) mentionAt(e, name string, chunk, start int) *doc {
 	c := d.in(chunk)
 	c.Mentions = append(c.Mentions, graph.Mention{Entity: d.ref(e), Name: name, Start: start, End: start + len(name), Confidence: 0.9, Extractor: "rules", Rule: "name"})
+	return d
 }
 
 // say mentions entities by their own names.

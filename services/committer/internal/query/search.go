@@ -54,8 +54,9 @@ type search struct {
 }
 
 // Search answers query.search: entities by their names (the whole name, its beginning, its words), relations by the words of
-// their quotes, chunks by the words of their text (BM25), best first. Scores lie between 0 and about 2 and compare hits of one
-// reply only. Nothing that waits for review is found. Filters: a label admits entities of that type or below it, relations of
+// their quotes, chunks by the words of their text (BM25, and how much of the query one passage has under its headings and title),
+// best first. Question words and other function words count only where the query has nothing else. Scores lie between 0 and
+// about 2 and compare hits of one reply only. Nothing that waits for review is found. Filters: a label admits entities of that type or below it, relations of
 // that type, and chunks that mention such an entity; the others admit documents, and what is shown rests on those alone.
 func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.SearchReply, error) {
 	out := api.SearchReply{Hits: []api.Hit{}}
@@ -130,7 +131,7 @@ func (s *search) setLabels(labels []string) {
 }
 
 func (s *search) run(kinds map[string]bool) error {
-	s.terms = lexical.QueryTerms(s.q, maxQueryTerms)
+	s.terms = lexical.Content(lexical.QueryTerms(s.q, maxQueryTerms))
 	var chunks []chunkHit
 	if kinds[hitChunk] || kinds[hitRelation] {
 		var err error

@@ -15,6 +15,9 @@ const (
 	maxScored   = 200_000 // chunks or names that one search keeps scores of
 	maxPrefixed = 200     // names that begin with the query
 	maxNamed    = 500     // entities looked at for the words of their names
+
+	// passageShare is how much of a chunk's score its best passage gives; the rest is BM25 of the whole chunk.
+	passageShare = 0.5
 )
 
 type chunkHit struct {
@@ -103,7 +106,8 @@ func (s *search) pick(scores map[uint32]float64) ([]chunkHit, error) {
 	return out, nil
 }
 
-// score gives the picked chunks their BM25 scores, with their lengths, over the best that a chunk could have.
+// score gives the picked chunks their scores: BM25 with their lengths, over the best that a chunk could have, and what their
+// best passage has.
 func (s *search) score(picked []chunkHit) error {
 	if len(picked) == 0 || s.total == 0 {
 		return nil
@@ -127,10 +131,44 @@ func (s *search) score(picked []chunkHit) error {
 		}
 	}
 	for i := range picked {
-		picked[i].score /= s.total * (lexical.K1 + 1)
+		p, err := s.passage(picked[i])
+		if err != nil {
+			return err
+		}
+		bm25 := picked[i].score / (s.total * (lexical.K1 + 1))
+		picked[i].score = (1-passageShare)*bm25 + passageShare*p
 	}
 	slices.SortStableFunc(picked, func(a, b chunkHit) int { return cmp.Compare(b.score, a.score) })
 	return nil
+}
+
+// passage is the share of the query's weight that the densest place of a chunk has, read as a person reads it: under its headings
+// and the document's title.
+func (s *search) passage(c chunkHit) (float64, error) {
+	chunk := c.doc.meta.Chunks[c.index]
+	text, err := s.v.slice(c.doc, chunk.Start, chunk.End)
+	if err != nil {
+		return 0, err
+	}
+	doc, err := s.v.doc(c.doc.id)
+	if err != nil {
+		return 0, err
+	}
+	_, _, words := densest(text, s.weight)
+	has := map[string]bool{}
+	for _, w := range words {
+		has[w] = true
+	}
+	for _, head := range append([]string{doc.Meta.Title, chunk.Prefix}, chunk.Heading...) {
+		lexical.Spans(head, func(term []byte, _, _ int) { has[string(term)] = true })
+	}
+	sum := 0.0
+	for _, t := range s.terms { // in one order: sums of floats differ by it
+		if has[t] {
+			sum += s.weight[t]
+		}
+	}
+	return sum / s.total, nil
 }
 
 // chunkLabel says whether a chunk mentions an entity that the labels admit.

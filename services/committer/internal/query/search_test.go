@@ -98,6 +98,34 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// Chunks rank by their best passage too, read under its headings and title; words of grammar find nothing by themselves.
+func TestSearchRanksPassages(t *testing.T) {
+	d := newDesk(t)
+	filler := strings.Repeat("many other things were said there ", 10)
+	head := func(x *doc, title string, heading ...string) *doc {
+		x.c.Meta.Title, x.c.Chunks[0].Heading = title, heading
+		return x
+	}
+	d.commit(
+		head(newDoc("near", filler+"the comet hit the balcony "+filler+filler), "x"),
+		head(newDoc("far", "a comet came "+filler+"onto a balcony it fell"), "x"),
+		head(newDoc("titled", "Operated by a large consortium of people."), "Kestrel Ridge"),
+		head(newDoc("headed", "Operated by a large consortium."), "x", "Sites", "Kestrel"),
+		head(newDoc("bare", "Operated by a consortium."), "x"),
+		head(newDoc("grammar", "Who is the one? Where is it?"), "x"))
+	for q, want := range map[string][]string{
+		"Where did the comet hit a balcony?":         {"chunk near#0", "chunk far#0"},
+		"comet balcony":                              {"chunk near#0", "chunk far#0"},
+		"consortium of Kestrel Ridge, operated how?": {"chunk titled#0", "chunk headed#0", "chunk bare#0"},
+		"Who is the zebra?":                          {},
+		"where is the":                               {"chunk grammar#0", "chunk near#0"},
+	} {
+		got, err := d.q.Search(t.Context(), g, api.Search{Q: q, Kinds: []string{"chunk"}})
+		require.NoError(t, err)
+		require.Equal(t, want, found(t, got), q)
+	}
+}
+
 // What a filter shuts out is not shown either: neither mentions nor property values nor counts.
 func TestSearchShowsOnlyWhatIsAdmitted(t *testing.T) {
 	d := newDesk(t)

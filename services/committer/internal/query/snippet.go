@@ -13,14 +13,20 @@ const snippetBytes = 240
 // snippet cuts about snippetBytes around the place of text where most different words of the query stand together; cuts are
 // marked with "…" and white space is one space. Without a match it is the beginning.
 func snippet(text string, words map[string]float64) string {
+	from, to, _ := densest(text, words)
+	return around(text, from, min(to, from+snippetBytes))
+}
+
+// densest is the place of about two thirds of a snippet where different words of most weight stand together, and which they
+// are. Without a match it is empty.
+func densest(text string, words map[string]float64) (from, to int, found []string) {
 	type match struct {
 		start, end int
 		word       string
 	}
 	var window []match // matches that end within snippetBytes of the window's start
 	count := map[string]int{}
-	from, to, best := 0, 0, -1.0
-	sum := 0.0
+	best, sum := 0.0, 0.0
 	lexical.Spans(text, func(term []byte, start, end int) {
 		weight, ok := words[string(term)]
 		if !ok {
@@ -40,9 +46,15 @@ func snippet(text string, words map[string]float64) string {
 		}
 		if sum > best+1e-9 {
 			best, from, to = sum, window[0].start, end
+			found = found[:0]
+			for w, n := range count {
+				if n > 0 {
+					found = append(found, w)
+				}
+			}
 		}
 	})
-	return around(text, from, min(to, from+snippetBytes))
+	return from, to, found
 }
 
 // around widens text[from:to] to about snippetBytes at word ends.

@@ -1,17 +1,17 @@
 package store
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
-// A key is: graph number (4 bytes, big endian), space (1 byte), the parts below, and for the rows of facts the inverted
-// commit sequence (8 bytes, big endian). Ids take 16 bytes, numbers 4 big endian; strings end with 00 01 and write a 00 as
-// 00 FF, so that no key's prefix is another's. Graph number 0 holds the store's own rows.
+// A key is: graph number (4 bytes, big endian), space (1 byte), and the parts below. Ids take 16 bytes, numbers 4 big endian;
+// strings end with 00 01 and write a 00 as 00 FF, so that no key's prefix is another's. Graph number 0 holds the store's own rows.
+// What Pebble is given is a key with its end, and for the rows of facts with the commit's sequence (see comparer).
 //
 // Lower-case spaces belong to this package, upper-case letters and digits to its users.
 const (
@@ -55,7 +55,6 @@ const (
 )
 
 const (
-	seqLen    = 8
 	idLen     = 16
 	headLen   = 5
 	maxValKey = 256 // bytes of a string value in a key; a longer one is cut and hashed
@@ -110,15 +109,28 @@ func newKey(g uint32, space byte) key {
 	return append(k, space)
 }
 
-func (k key) id(v id) key       { return append(k, v[:]...) }
-func (k key) u32(v uint32) key  { return binary.BigEndian.AppendUint32(k, v) }
-func (k key) u64(v uint64) key  { return binary.BigEndian.AppendUint64(k, v) }
-func (k key) byte(v byte) key   { return append(k, v) }
-func (k key) raw(v []byte) key  { return append(k, v...) }
-func (k key) seq(v uint64) key  { return binary.BigEndian.AppendUint64(k, ^v) }
-func (k key) str(s string) key  { return append(k.part(s), 0, 1) }
-func (k key) clone() key        { return bytes.Clone(k) }
-func (k key) with(s uint64) key { return append(bytes.Clone(k), key(nil).seq(s)...) }
+func (k key) id(v id) key      { return append(k, v[:]...) }
+func (k key) u32(v uint32) key { return binary.BigEndian.AppendUint32(k, v) }
+func (k key) u64(v uint64) key { return binary.BigEndian.AppendUint64(k, v) }
+func (k key) byte(v byte) key  { return append(k, v) }
+func (k key) raw(v []byte) key { return append(k, v...) }
+func (k key) str(s string) key { return append(k.part(s), 0, 1) }
+func (k key) clone() key       { return slices.Clone(k) }
+
+// end makes Pebble's key of a row without a sequence. It stands before all rows of a fact with that key, and is the bound of the
+// rows whose key begins so. The memory may be k's.
+func (k key) end() []byte { return append(k, endMark) }
+
+// seq makes Pebble's key of a fact row. The memory may be k's.
+func (k key) seq(v uint64) []byte {
+	return append(binary.BigEndian.AppendUint64(append(k, endMark), ^v), seqMark)
+}
+
+// with is seq in memory of its own.
+func (k key) with(v uint64) []byte { return append(make(key, 0, len(k)+tailLen), k...).seq(v) }
+
+// next is the least key behind k; its end is behind all rows of a fact with key k. The memory may be k's.
+func (k key) next() key { return append(k, 0) }
 
 // part appends a string without its end: the prefix of all strings that begin so.
 func (k key) part(s string) key {
@@ -131,12 +143,12 @@ func (k key) part(s string) key {
 }
 
 // after is the least key that follows every key with prefix k; nil when there is none.
-func after(k []byte) []byte {
+func after(k key) key {
 	for i := len(k) - 1; i >= 0; i-- {
 		if k[i] != 0xFF {
-			end := bytes.Clone(k[:i+1])
-			end[i]++
-			return end
+			next := k[:i+1].clone()
+			next[i]++
+			return next
 		}
 	}
 	return nil
@@ -171,7 +183,7 @@ func (r *keyReader) id() (v id) {
 }
 
 func (r *keyReader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
-func (r *keyReader) seq() uint64 { return ^binary.BigEndian.Uint64(r.take(8)) }
+func (r *keyReader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
 
 func (r *keyReader) str() string {
 	var out []byte
@@ -198,13 +210,16 @@ func (r *keyReader) str() string {
 // done says whether the key was read without a fault to its end.
 func (r *keyReader) done() bool { return !r.bad && len(r.b) == 0 }
 
-// splitSeq parts a fact row's key from its sequence.
-func splitSeq(k []byte) (prefix []byte, seq uint64) {
-	if len(k) < headLen+seqLen {
-		return k, 0
+// splitRow takes Pebble's key of a row apart; fact says whether it has a sequence. A key that nobody here wrote comes back as it is.
+func splitRow(k []byte) (base key, seq uint64, fact bool) {
+	n := len(k)
+	switch {
+	case n >= tailLen && k[n-1] == seqMark && k[n-tailLen] == endMark:
+		return k[: n-tailLen : n-tailLen], ^binary.BigEndian.Uint64(k[n-tailLen+1:]), true
+	case n > 0 && k[n-1] == endMark:
+		return k[: n-1 : n-1], 0, false
 	}
-	n := len(k) - seqLen
-	return k[:n], ^binary.BigEndian.Uint64(k[n:])
+	return k, 0, false
 }
 
 // valueKey is the text of a property value in a key: equal for equal values. Numbers are equal by value, whatever their Go
@@ -241,7 +256,7 @@ func canonicalValue(v any) any {
 	return v
 }
 
-// describe writes a key for people: the space, the ids and texts it is made of, and its sequence where it has one.
+// describe writes a key for people: the space, the ids and texts it is made of, and for Pebble's key of a fact row its sequence.
 func describe(k []byte) string {
 	if len(k) < headLen {
 		return fmt.Sprintf("%x", k)
@@ -249,18 +264,17 @@ func describe(k []byte) string {
 	space := k[headLen-1]
 	r := readKey(k)
 	s := describeParts(space, &r)
-	whole := r.done()
-	seq := r.seq()
-	switch {
-	case s == "":
+	if s == "" || r.bad {
 		return fmt.Sprintf("%c/%x", space, k[headLen:])
-	case whole:
-		return fmt.Sprintf("%c/%s", space, s)
-	case !r.done():
-		return fmt.Sprintf("%c/%x", space, k[headLen:])
-	default:
+	}
+	// The parts say where the key ends; what is left is what Pebble was given.
+	if _, seq, fact := splitRow(k); fact && len(r.b) == tailLen {
 		return fmt.Sprintf("%c/%s@%d", space, s, seq)
 	}
+	if len(r.b) > 0 {
+		return fmt.Sprintf("%c/%x", space, k[headLen:])
+	}
+	return fmt.Sprintf("%c/%s", space, s)
 }
 
 // describeParts reads the parts of a fact row's key; "" for other spaces.

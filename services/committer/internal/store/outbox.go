@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 
@@ -51,7 +50,7 @@ func (o *outbox) done(upTo uint64) {
 	o.low = max(o.low, upTo+1)
 }
 
-func outboxKey(g uint32, no uint64) []byte { return newKey(g, spaceOutbox).u64(no) }
+func outboxKey(g uint32, no uint64) key { return newKey(g, spaceOutbox).u64(no) }
 
 // OutboxRow is an event that waits to be published.
 type OutboxRow struct {
@@ -102,9 +101,9 @@ func (s *Store) Outbox(graph string, from uint64, limit int) ([]OutboxRow, error
 	low, end := g.out.bounds()
 	current := g.current.Load()
 	var out []OutboxRow
-	err = s.scanFrom(newKey(g.id, spaceOutbox), outboxKey(g.id, max(low, from+1)), func(k, v []byte) error {
+	err = s.scanFrom(newKey(g.id, spaceOutbox), outboxKey(g.id, max(low, from+1)), func(k key, v []byte) error {
 		kr := readKey(k)
-		no := binary.BigEndian.Uint64(kr.take(8))
+		no := kr.u64()
 		if no >= end || len(out) == limit {
 			return ErrStop
 		}
@@ -123,7 +122,7 @@ func (s *Store) Outbox(graph string, from uint64, limit int) ([]OutboxRow, error
 }
 
 // readOutbox takes a row apart; seq is that of its commit, 0 for a plain write.
-func readOutbox(k, v []byte) (seq uint64, row OutboxRow, err error) {
+func readOutbox(k key, v []byte) (seq uint64, row OutboxRow, err error) {
 	if v, err = unseal(k, v); err != nil {
 		return 0, row, fmt.Errorf("outbox row %s: %w", describe(k), err)
 	}
@@ -151,12 +150,12 @@ func (s *Store) OutboxDone(graph string, upTo uint64) error {
 	b := s.db.NewBatch()
 	defer b.Close()
 	// Range tombstones would pile up in front of the reader; the rows are few.
-	err = s.scanFrom(newKey(g.id, spaceOutbox), outboxKey(g.id, low), func(k, _ []byte) error {
+	err = s.scanFrom(newKey(g.id, spaceOutbox), outboxKey(g.id, low), func(k key, _ []byte) error {
 		kr := readKey(k)
-		if binary.BigEndian.Uint64(kr.take(8)) > upTo {
+		if kr.u64() > upTo {
 			return ErrStop
 		}
-		return b.Delete(k, nil)
+		return b.Delete(k.end(), nil)
 	})
 	if err != nil {
 		return fmt.Errorf("outbox of graph %s: %w", graph, err)
@@ -170,9 +169,9 @@ func (s *Store) OutboxDone(graph string, upTo uint64) error {
 
 // lastOutbox is the highest number on disk; 0 when there is none.
 func (s *Store) lastOutbox(g uint32) (no uint64, err error) {
-	err = s.scanDB(newKey(g, spaceOutbox), func(k, _ []byte) error {
+	err = s.scanDB(newKey(g, spaceOutbox), func(k key, _ []byte) error {
 		r := readKey(k)
-		no = binary.BigEndian.Uint64(r.take(8))
+		no = r.u64()
 		return nil
 	})
 	return no, err

@@ -75,7 +75,8 @@ func (s *Store) addOps(b *pebble.Batch, ops []Op) (release func(), err error) {
 			no := g.out.take()
 			taken = append(taken, func() { g.out.release(no) })
 			k := outboxKey(g.id, no)
-			if err := b.Set(k, seal(k, append(writer(nil).u64(0), o.Value...)), nil); err != nil {
+			v := seal(k, append(writer(nil).u64(0), o.Value...))
+			if err := b.Set(k.end(), v, nil); err != nil {
 				return release, fmt.Errorf("write outbox: %w", err)
 			}
 			continue
@@ -86,11 +87,11 @@ func (s *Store) addOps(b *pebble.Batch, ops []Op) (release func(), err error) {
 		k := newKey(g.id, o.Space).raw(o.Key)
 		switch {
 		case o.DeletePrefix:
-			err = b.DeleteRange(k, after(k), nil)
+			err = b.DeleteRange(k.clone().end(), after(k).end(), nil)
 		case o.Delete:
-			err = b.Delete(k, nil)
+			err = b.Delete(k.end(), nil)
 		default:
-			err = b.Set(k, o.Value, nil)
+			err = b.Set(k.end(), o.Value, nil)
 		}
 		if err != nil {
 			return release, fmt.Errorf("write row of space %c: %w", o.Space, err)
@@ -122,7 +123,7 @@ func (s *Store) Get(graph string, space byte, key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, nil
 	}
-	v, closer, err := s.db.Get(newKey(g.id, space).raw(key))
+	v, closer, err := s.db.Get(newKey(g.id, space).raw(key).end())
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
@@ -152,7 +153,7 @@ func (s *Store) Scan(graph string, space byte, prefix, after []byte, limit int, 
 	}
 	n := 0
 	head := newKey(g.id, space)
-	return s.scanFrom(head.clone().raw(prefix), head.clone().raw(after), func(k, v []byte) error {
+	return s.scanFrom(head.clone().raw(prefix), head.clone().raw(after), func(k key, v []byte) error {
 		if after != nil && bytes.Compare(k[headLen:], after) <= 0 {
 			return nil
 		}
@@ -167,7 +168,18 @@ func (s *Store) Scan(graph string, space byte, prefix, after []byte, limit int, 
 }
 
 // scanFrom is scanDB beginning at from when that lies behind the prefix's first key.
-func (s *Store) scanFrom(prefix, from []byte, fn func(k, v []byte) error) (err error) {
+func (s *Store) scanFrom(prefix, from key, fn func(k key, v []byte) error) error {
+	return s.scanRaw(prefix, from, func(k, v []byte) error {
+		base, _, fact := splitRow(k)
+		if fact {
+			return fmt.Errorf("%w: %s has a sequence", ErrCorrupt, describe(k))
+		}
+		return fn(base, v)
+	})
+}
+
+// scanRaw calls fn with Pebble's key of every row of a prefix, from the first that is not before from.
+func (s *Store) scanRaw(prefix, from key, fn func(k, v []byte) error) (err error) {
 	lower := prefix
 	if bytes.Compare(from, lower) > 0 {
 		lower = from
@@ -176,7 +188,7 @@ func (s *Store) scanFrom(prefix, from []byte, fn func(k, v []byte) error) (err e
 	if bytes.Compare(lower, upper) >= 0 {
 		return nil
 	}
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower.clone().end(), UpperBound: upper.end()})
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}

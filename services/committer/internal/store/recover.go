@@ -17,7 +17,7 @@ func (s *Store) loadGraphs(ctx context.Context) error {
 	}
 	var found []entry
 	prefix := newKey(0, spaceGraph)
-	err := s.scanDB(prefix, func(k, v []byte) error {
+	err := s.scanDB(prefix, func(k key, v []byte) error {
 		if len(v) != 8 {
 			return fmt.Errorf("%w: graph %q", ErrCorrupt, k[len(prefix):])
 		}
@@ -56,7 +56,7 @@ func (s *Store) undo(ctx context.Context, g uint32, current uint64) error {
 			return err
 		}
 		r := readKey(k)
-		seq := binary.BigEndian.Uint64(r.take(8))
+		seq := r.u64()
 		b := s.db.NewBatch()
 		err = func() error {
 			defer b.Close()
@@ -65,7 +65,7 @@ func (s *Store) undo(ctx context.Context, g uint32, current uint64) error {
 					return fmt.Errorf("journal %s: %w", describe(k), err)
 				}
 			}
-			if err := b.Delete(k, nil); err != nil {
+			if err := b.Delete(k.end(), nil); err != nil {
 				return err
 			}
 			return s.apply(b, true)
@@ -108,16 +108,16 @@ func eachKey(row []byte, fn func(k []byte) error) error {
 	return nil
 }
 
-// first returns copies of the first row of a prefix; nil when there is none.
-func (s *Store) first(prefix []byte) (k, v []byte, err error) {
-	err = s.scanDB(prefix, func(rk, rv []byte) error {
-		k, v = slices.Clone(rk), slices.Clone(rv)
+// first returns copies of the first row without a sequence of a prefix; nil when there is none.
+func (s *Store) first(prefix key) (k key, v []byte, err error) {
+	err = s.scanDB(prefix, func(rk key, rv []byte) error {
+		k, v = rk.clone(), slices.Clone(rv)
 		return ErrStop
 	})
 	return k, v, err
 }
 
-// scanDB calls fn for every row of a prefix in order. The slices are valid during the call.
-func (s *Store) scanDB(prefix []byte, fn func(k, v []byte) error) error {
+// scanDB calls fn for every row without a sequence of a prefix in order. The slices are valid during the call.
+func (s *Store) scanDB(prefix key, fn func(k key, v []byte) error) error {
 	return s.scanFrom(prefix, nil, fn)
 }

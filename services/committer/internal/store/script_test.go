@@ -94,9 +94,9 @@ func (x *script) run(t *testing.T, d *datadriven.TestData) string {
 			v, closer, err := x.s.db.Get([]byte(k))
 			require.NoError(t, err)
 			if len(v) == 0 {
-				fmt.Fprintf(&b, "%s gone\n", describe([]byte(k)))
+				fmt.Fprintf(&b, "%s gone\n", rowName(k))
 			} else {
-				fmt.Fprintln(&b, describe([]byte(k)))
+				fmt.Fprintln(&b, rowName(k))
 			}
 			require.NoError(t, closer.Close())
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -102,7 +103,7 @@ func (sn *Snapshot) take() (*pebble.Iterator, error) {
 		sn.free = sn.free[:n-1]
 		return it, nil
 	}
-	it, err := sn.s.db.NewIter(nil)
+	it, err := sn.s.db.NewIter(&iterOptions)
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
 	}
@@ -135,7 +136,7 @@ func (sn *Snapshot) get(k key, decode func(v []byte) error) (bool, error) {
 		return false, err
 	}
 	if err := decode(v); err != nil {
-		return false, fmt.Errorf("%s: %w", describe(k.seq(sn.seq)), err)
+		return false, fmt.Errorf("%s: %w", describe(k.with(sn.seq)), err)
 	}
 	return true, nil
 }
@@ -190,7 +191,7 @@ func (sn *Snapshot) DocByKey(docKey string) (Doc, bool, error) {
 func (sn *Snapshot) Docs(after string, fn func(Doc) error) error {
 	var from key
 	if after != "" {
-		from = sn.key(spaceKey).str(after).seq(0).byte(0)
+		from = sn.key(spaceKey).str(after).next()
 	}
 	return sn.scan(sn.key(spaceKey), from, func(_ key, v []byte) error {
 		r := reader{b: v}
@@ -292,12 +293,12 @@ func (sn *Snapshot) ChunkAt(no uint32) (ref ChunkRef, ok bool, err error) {
 	defer sn.giveBack(it)
 	// The row is that of the last version whose first number is not above no.
 	prefix := sn.key(spaceNo)
-	if !it.SeekLT(prefix.clone().u32(no).seq(0).byte(0)) {
+	if !it.SeekLT(prefix.clone().u32(no).next().end()) {
 		return ref, false, it.Error()
 	}
 	k := it.Key()
-	base, seq := splitSeq(k)
-	if len(base) != len(prefix)+4 || string(base[:len(prefix)]) != string(prefix) || seq > sn.seq {
+	base, seq, fact := splitRow(k)
+	if !fact || len(base) != len(prefix)+4 || !bytes.HasPrefix(base, prefix) || seq > sn.seq {
 		return ref, false, nil
 	}
 	r := keyReader{b: base[len(prefix):]}
@@ -330,18 +331,18 @@ func (sn *Snapshot) postings(list byte, term string, fn func(v []byte) error) er
 	}
 	defer sn.giveBack(it)
 	prefix := sn.key(spacePosting).byte(list).str(term)
-	for ok := it.SeekGE(prefix); ok; ok = it.Next() {
+	for ok := it.SeekGE(prefix.clone().end()); ok; ok = it.Next() {
 		k := it.Key()
-		if len(k) < len(prefix) || string(k[:len(prefix)]) != string(prefix) {
+		base, seq, fact := splitRow(k)
+		if !bytes.HasPrefix(base, prefix) {
 			break
 		}
-		base, seq := splitSeq(k)
 		if seq > sn.seq {
 			continue
 		}
 		v, err := it.ValueAndErr()
 		if err == nil {
-			v, err = unseal(base, v)
+			v, err = unsealFact(base, v, fact)
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", describe(k), err)

@@ -59,7 +59,7 @@ func behind(prefix key, after string) key {
 	if !ok {
 		return nil
 	}
-	return prefix.clone().id(v).seq(0).byte(0)
+	return prefix.clone().id(v).next()
 }
 
 // Mentions calls fn for each open document that mentions an entity, by document id, behind document afterDoc ("": all).
@@ -225,7 +225,7 @@ type CandidateCursor struct{ Key, DocID string }
 func (sn *Snapshot) CandidateAll(after CandidateCursor, fn func(CandidateRecord) error) error {
 	var from key
 	if doc, ok := parseID(after.DocID); ok {
-		from = candGroupKey(sn.g.id, after.Key, doc).seq(0).byte(0)
+		from = candGroupKey(sn.g.id, after.Key, doc).next()
 	}
 	return sn.records(sn.key(spaceCandKey), from, fn)
 }

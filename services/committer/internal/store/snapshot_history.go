@@ -61,10 +61,13 @@ func everSaid[S any](sn *Snapshot, space byte, factID, afterDoc string, fn func(
 		said = nil
 		return err
 	}
-	for ok := it.SeekGE(start); ok && bytes.HasPrefix(it.Key(), prefix); ok = it.Next() {
+	for ok := it.SeekGE(start.clone().end()); ok; ok = it.Next() {
 		k := it.Key()
-		base, seq := splitSeq(k)
-		if len(base) != len(prefix)+idLen {
+		base, seq, fact := splitRow(k)
+		if !bytes.HasPrefix(base, prefix) {
+			break
+		}
+		if !fact || len(base) != len(prefix)+idLen {
 			return fmt.Errorf("%w: %s", ErrCorrupt, describe(k))
 		}
 		if !bytes.Equal(base, doc) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/factmill/factmill/pkg/events"
@@ -172,7 +173,7 @@ func (s *Store) open(ctx context.Context) error {
 	s.epoch = epoch + 1
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := errors.Join(b.Set(systemKey(rowFormat), number(formatVersion), nil), b.Set(systemKey(rowEpoch), number(s.epoch), nil)); err != nil {
+	if err := errors.Join(b.Set(systemKey(rowFormat).end(), number(formatVersion), nil), b.Set(systemKey(rowEpoch).end(), number(s.epoch), nil)); err != nil {
 		return fmt.Errorf("raise epoch: %w", err)
 	}
 	if err := s.apply(b, true); err != nil {
@@ -185,7 +186,7 @@ func (s *Store) open(ctx context.Context) error {
 func (s *Store) pebbleOptions() *pebble.Options {
 	l := &logger{log: s.opt.Log, fatal: s.Fatal}
 	o := &pebble.Options{
-		FS: s.opt.FS, Lock: s.lock, Logger: l, CacheSize: s.opt.CacheBytes, FormatMajorVersion: pebble.FormatNewest,
+		FS: s.opt.FS, Lock: s.lock, Logger: l, Comparer: comparer, CacheSize: s.opt.CacheBytes, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: uint64(s.opt.MemTableBytes), MemTableStopWritesThreshold: 4, L0CompactionThreshold: 4, L0StopWritesThreshold: 24,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 		EventListener: &pebble.EventListener{
@@ -194,6 +195,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 			DiskSlow:        func(i pebble.DiskSlowInfo) { s.opt.Log.Warn("slow disk", "what", i.String()) },
 		},
 	}
+	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // and so the levels below
 	return o
 }
 
@@ -314,15 +316,15 @@ func (s *Store) apply(b *pebble.Batch, sync bool) error {
 	return nil
 }
 
-func systemKey(name string) []byte { return newKey(0, spaceSystem).part(name) }
+func systemKey(name string) key { return newKey(0, spaceSystem).part(name) }
 
 func number(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
 func (s *Store) systemNumber(name string) (uint64, error) { return s.readNumber(systemKey(name)) }
 
 // readNumber reads a row that holds one number; 0 when there is no row.
-func (s *Store) readNumber(k []byte) (uint64, error) {
-	v, closer, err := s.db.Get(k)
+func (s *Store) readNumber(k key) (uint64, error) {
+	v, closer, err := s.db.Get(k.end())
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	}
@@ -368,7 +370,7 @@ func (s *Store) Graph(name string, create bool) (num uint32, ok bool) {
 	num = uint32(len(s.graphs) + 1)
 	b := s.db.NewBatch()
 	defer b.Close()
-	if b.Set(newKey(0, spaceGraph).part(name), number(uint64(num)), nil) != nil || s.apply(b, true) != nil {
+	if b.Set(newKey(0, spaceGraph).part(name).end(), number(uint64(num)), nil) != nil || s.apply(b, true) != nil {
 		return 0, false
 	}
 	s.addGraph(name, num, 0, 1)

@@ -46,7 +46,7 @@ func TestOpenNewerFormat(t *testing.T) {
 	o := options(vfs.NewMem())
 	s, err := Open(t.Context(), o)
 	require.NoError(t, err)
-	require.NoError(t, s.db.Set(systemKey(rowFormat), number(formatVersion+1), pebble.Sync))
+	require.NoError(t, s.db.Set(systemKey(rowFormat).end(), number(formatVersion+1), pebble.Sync))
 	require.NoError(t, s.Close())
 	_, err = Open(t.Context(), o)
 	require.ErrorIs(t, err, ErrNewerFormat)
@@ -277,13 +277,22 @@ func TestSpace(t *testing.T) {
 	require.Equal(t, int64(2<<20), ballast())
 }
 
-// allKeys lists every key of a graph.
+// allKeys lists every key of a graph as Pebble has it.
 func allKeys(tb T, s *Store) (out []string) {
-	require.NoError(tb, s.scanDB(newKey(1, 0)[:4], func(k, _ []byte) error {
+	require.NoError(tb, s.scanRaw(newKey(1, 0)[:4], nil, func(k, _ []byte) error {
 		out = append(out, string(k))
 		return nil
 	}))
 	return out
+}
+
+// rowName describes a key as Pebble has it.
+func rowName(k string) string {
+	base, _, fact := splitRow([]byte(k))
+	if !fact {
+		return describe(base)
+	}
+	return describe([]byte(k))
 }
 
 func TestLargeCommitUndone(t *testing.T) {

@@ -145,7 +145,7 @@ func (t *Txn) unlock() {
 // iter sees the current sequence and what this commit flushed.
 func (t *Txn) iter() (*pebble.Iterator, error) {
 	if t.it == nil {
-		it, err := t.s.db.NewIter(nil)
+		it, err := t.s.db.NewIter(&iterOptions)
 		if err != nil {
 			return nil, fmt.Errorf("read: %w", err)
 		}
@@ -271,11 +271,11 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 	}
 	if t.batches > 0 {
 		j := newKey(t.g.id, spaceJournal)
-		if err := b.DeleteRange(j, after(j), nil); err != nil {
+		if err := b.DeleteRange(j.clone().end(), after(j).end(), nil); err != nil {
 			return fmt.Errorf("drop journal: %w", err)
 		}
 	}
-	if err := b.Set(newKey(t.g.id, spaceCurrent), number(t.seq), nil); err != nil {
+	if err := b.Set(newKey(t.g.id, spaceCurrent).end(), number(t.seq), nil); err != nil {
 		return fmt.Errorf("write sequence: %w", err)
 	}
 	t.bytes += int64(b.Len())
@@ -347,7 +347,7 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 	}
 	slices.SortFunc(keys, slices.Compare)
 	j := newKey(t.g.id, spaceJournal).u64(t.seq).u32(uint32(t.batches))
-	if err := b.Set(j, journalRow(keys), nil); err != nil {
+	if err := b.Set(j.end(), journalRow(keys), nil); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	t.s.space.relieve()
@@ -365,10 +365,11 @@ const postingPart = 64 << 10
 
 // fill puts the cache into a batch and returns the keys.
 func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
-	set := func(prefix, k, v []byte) error {
+	set := func(k, v []byte) error {
 		keys = append(keys, k)
 		t.written++
-		if err := b.Set(k, seal(prefix, v), nil); err != nil {
+		base, _, _ := splitRow(k)
+		if err := b.Set(k, seal(base, v), nil); err != nil {
 			return fmt.Errorf("write %s: %w", describe(k), err)
 		}
 		return nil
@@ -379,7 +380,7 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 	}
 	slices.Sort(sorted)
 	for _, k := range sorted {
-		if err := set(key(k), key(k).seq(t.seq), t.rows[k]); err != nil {
+		if err := set(key(k).seq(t.seq), t.rows[k]); err != nil {
 			return nil, err
 		}
 	}
@@ -390,8 +391,8 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 			return fmt.Errorf("postings of %q: %w", term, err)
 		}
 		for i, p := range parts {
-			k := newKey(t.g.id, spacePosting).byte(list).str(term).u32(t.part + uint32(i))
-			if err := set(k, k.with(t.seq), p); err != nil {
+			k := newKey(t.g.id, spacePosting).byte(list).str(term).u32(t.part + uint32(i)).with(t.seq)
+			if err := set(k, p); err != nil {
 				return err
 			}
 		}
@@ -410,8 +411,7 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 	for _, e := range t.events {
 		no := t.g.out.take()
 		t.numbers = append(t.numbers, no)
-		k := outboxKey(t.g.id, no)
-		if err := set(k, k, append(writer(nil).u64(t.seq), e...)); err != nil {
+		if err := set(outboxKey(t.g.id, no).end(), append(writer(nil).u64(t.seq), e...)); err != nil {
 			return nil, err
 		}
 	}

@@ -133,7 +133,7 @@ func (v *verifier) keys() error {
 	} else if row == nil && v.sn.seq > 0 {
 		v.problem(ck, "missing: the current sequence is %d", v.sn.seq)
 	}
-	return s.scanDB(prefix, func(k, val []byte) error {
+	return s.scanRaw(prefix, nil, func(k, val []byte) error {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
@@ -149,6 +149,10 @@ func (v *verifier) keys() error {
 
 func (v *verifier) checkKey(k, val []byte) {
 	space := k[headLen-1]
+	base, seq, fact := splitRow(k)
+	if !fact {
+		k = base
+	}
 	switch {
 	case checkSpace(space) == nil:
 		v.reply.Checked[kinds[0]]++
@@ -166,7 +170,7 @@ func (v *verifier) checkKey(k, val []byte) {
 		}
 	case spaceJournal:
 		r := readKey(k)
-		if binary.BigEndian.Uint64(r.take(8)) <= v.sn.seq {
+		if r.u64() <= v.sn.seq {
 			v.problem(k, "the journal of a commit that ended")
 		}
 	case spaceOutbox:
@@ -177,9 +181,8 @@ func (v *verifier) checkKey(k, val []byte) {
 			v.problem(k, "an event of commit %d, which never was", seq)
 		}
 	default:
-		base, seq := splitSeq(k)
 		r := readKey(base)
-		if parts := describeParts(space, &r); parts == "" || !r.done() {
+		if parts := describeParts(space, &r); !fact || parts == "" || !r.done() {
 			v.problem(k, "a malformed key")
 			return
 		}

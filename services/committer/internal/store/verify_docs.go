@@ -25,16 +25,16 @@ func (v *verifier) postingRows() error {
 		return err
 	}
 	defer s.exit()
-	return s.scanDB(v.sn.key(spacePosting), func(k, val []byte) error {
+	return s.scanRaw(v.sn.key(spacePosting), nil, func(k, val []byte) error {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
-		base, seq := splitSeq(k)
+		base, seq, fact := splitRow(k)
 		r := readKey(base)
 		list, term := r.take(1)[0], r.str()
 		r.u32()
 		val, err := unseal(base, val)
-		if seq > v.sn.seq || !r.done() || err != nil {
+		if !fact || seq > v.sn.seq || !r.done() || err != nil {
 			return nil // reported by the first pass
 		}
 		switch list {
@@ -77,8 +77,7 @@ func (v *verifier) anySeq(k key) (bool, error) {
 		return false, err
 	}
 	defer v.sn.giveBack(it)
-	ok := it.SeekGE(k) && len(it.Key()) == len(k)+seqLen && string(it.Key()[:len(k)]) == string(k)
-	return ok, it.Error()
+	return it.SeekPrefixGE(k.end()), it.Error()
 }
 
 // versions checks every version of every document with its text, chunks and assertions, and asks for the support rows of the

@@ -41,10 +41,8 @@ func TestVerifyNamesDamage(t *testing.T) {
 	newest := map[string]string{} // key without sequence → newest key
 	spaces := map[byte]bool{}
 	for _, k := range allKeys(t, s) {
-		base, _ := splitSeq([]byte(k))
-		if strings.IndexByte(factSpaces, k[headLen-1]) < 0 {
-			base = []byte(k)
-		}
+		base, _, fact := splitRow([]byte(k))
+		require.Equal(t, strings.IndexByte(factSpaces, k[headLen-1]) >= 0, fact, "%s", rowName(k))
 		if _, ok := newest[string(base)]; !ok {
 			newest[string(base)] = k
 		}
@@ -63,7 +61,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 		named := func(how string) {
 			r, err := s.Verify(t.Context(), g, nil)
 			require.NoError(t, err)
-			want, _, _ := strings.Cut(describe([]byte(k)), "@")
+			want, _, _ := strings.Cut(rowName(k), "@")
 			found := false
 			for _, p := range r.Problems {
 				got, _, _ := strings.Cut(p.Key, "@")
@@ -73,7 +71,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 				}
 				found = found || got == want && p.Kind == kinds[space]
 			}
-			require.True(t, found, "%s %s: %v", how, describe([]byte(k)), r.Problems)
+			require.True(t, found, "%s %s: %v", how, rowName(k), r.Problems)
 		}
 		set := func(k string, v []byte) { require.NoError(t, s.db.Set([]byte(k), v, pebble.NoSync)) }
 		n := tried[space]
@@ -167,22 +165,22 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		key  key
+		row  []byte
 		want api.Problem
 	}{
 		{k(spaceDoc).id(doc).seq(9), api.Problem{Kind: "document", Key: "d/" + docID("a") + "@9", Message: "a row above the current sequence 2"}},
-		{k(spaceDoc).raw([]byte("short")), api.Problem{Kind: "document", Key: "d/73686f7274", Message: "a malformed key"}},
-		{k('?').raw([]byte("x")), api.Problem{Kind: "raw", Key: "?/78", Message: "no such kind of row"}},
-		{k(spaceJournal).u64(1).u32(0), api.Problem{Kind: "journal", Key: "j/000000000000000100000000", Message: "the journal of a commit that ended"}},
+		{k(spaceDoc).raw([]byte("short")).end(), api.Problem{Kind: "document", Key: "d/73686f7274", Message: "a malformed key"}},
+		{k('?').raw([]byte("x")).end(), api.Problem{Kind: "raw", Key: "?/78", Message: "no such kind of row"}},
+		{k(spaceJournal).u64(1).u32(0).end(), api.Problem{Kind: "journal", Key: "j/000000000000000100000000", Message: "the journal of a commit that ended"}},
 	} {
-		require.NoError(t, s.db.Set(c.key, []byte("x"), pebble.NoSync))
+		require.NoError(t, s.db.Set(c.row, []byte("x"), pebble.NoSync))
 		var told []api.Problem
 		r, err := s.Verify(t.Context(), g, func(p api.Problem) { told = append(told, p) })
 		require.NoError(t, err)
 		require.Contains(t, r.Problems, c.want)
 		require.Equal(t, told, r.Problems)
 		require.Equal(t, len(told), r.Total)
-		require.NoError(t, s.db.Delete(c.key, pebble.NoSync))
+		require.NoError(t, s.db.Delete(c.row, pebble.NoSync))
 	}
 	verified(t, s)
 }

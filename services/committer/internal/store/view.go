@@ -36,78 +36,67 @@ func unseal(k, v []byte) ([]byte, error) {
 	return nil, fmt.Errorf("%w: its checksum is wrong", ErrCorrupt)
 }
 
-// seekRow returns the value of a fact row at a sequence: one seek. The value is the iterator's and valid until it moves. A row
-// that is not there and one that was removed look alike.
-func seekRow(it *pebble.Iterator, prefix key, seq uint64) (v []byte, ok bool, err error) {
-	if !it.SeekGE(prefix.seq(seq)) {
+// iterOptions let a look-up of one row use the filters of the lowest level too: most rows that a commit asks for are not there yet.
+var iterOptions = pebble.IterOptions{UseL6Filters: true}
+
+// seekRow returns the value of a fact row at a sequence: one seek, past every table whose filter does not know the row. The value
+// is the iterator's and valid until it moves. A row that is not there and one that was removed look alike.
+func seekRow(it *pebble.Iterator, k key, seq uint64) (v []byte, ok bool, err error) {
+	if !it.SeekPrefixGE(k.seq(seq)) {
 		if err := it.Error(); err != nil {
 			return nil, false, fmt.Errorf("read: %w", err)
 		}
 		return nil, false, nil
 	}
-	k := it.Key()
-	if len(k) != len(prefix)+seqLen || !bytes.HasPrefix(k, prefix) {
-		return nil, false, nil
-	}
 	if v, err = it.ValueAndErr(); err == nil {
-		v, err = unseal(prefix, v)
+		v, err = unseal(k, v)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("read %s: %w", describe(k), err)
+		return nil, false, fmt.Errorf("read %s: %w", describe(it.Key()), err)
 	}
 	return v, len(v) > 0, nil
 }
 
-// maxNext is how many older versions of a row are stepped over before the iterator jumps.
-const maxNext = 4
-
 // scanRows calls fn for each row of a prefix as it is at a sequence, in key order, from the first row whose key (without its
-// sequence) is at least from. With lenient rows whose checksum is wrong are passed over. The slices are valid during the call.
+// sequence) is at least from. With lenient rows that cannot be read are passed over. The slices are valid during the call.
 func scanRows(it *pebble.Iterator, prefix, from key, seq uint64, lenient bool, fn func(k key, v []byte) error) error {
 	start := prefix
 	if bytes.Compare(from, prefix) > 0 {
 		start = from
 	}
-	var last []byte
-	steps := 0
-	for ok := it.SeekGE(start); ok; {
-		k := it.Key()
-		if !bytes.HasPrefix(k, prefix) {
+	for ok := it.SeekGE(start.clone().end()); ok; {
+		base, at, fact := splitRow(it.Key())
+		if !bytes.HasPrefix(base, prefix) {
 			break
 		}
-		base, at := splitSeq(k)
-		if last != nil && bytes.Equal(base, last) {
-			if steps++; steps <= maxNext {
-				ok = it.Next()
-				continue
-			}
-			steps = 0
-			ok = it.SeekGE(key(last).clone().seq(0).byte(0))
-			continue
-		}
 		if at > seq {
-			ok = it.SeekGE(key(base).with(seq))
+			ok = it.SeekGE(base.with(seq))
 			continue
 		}
 		v, err := it.ValueAndErr()
 		if err == nil {
-			if v, err = unseal(base, v); lenient && err != nil {
-				v, err = nil, nil
-			}
+			v, err = unsealFact(base, v, fact)
 		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", describe(k), err)
+		if err != nil && !lenient {
+			return fmt.Errorf("read %s: %w", describe(it.Key()), err)
 		}
-		last, steps = append(last[:0], base...), 0
-		if len(v) > 0 {
-			if err := fn(last, v); err != nil {
+		if err == nil && len(v) > 0 {
+			if err := fn(base, v); err != nil {
 				return stopped(err)
 			}
 		}
-		ok = it.Next()
+		ok = it.NextPrefix()
 	}
 	if err := it.Error(); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	return nil
+}
+
+// unsealFact is unseal for a row that must be a fact's.
+func unsealFact(k, v []byte, fact bool) ([]byte, error) {
+	if !fact {
+		return nil, fmt.Errorf("%w: its key has no sequence", ErrCorrupt)
+	}
+	return unseal(k, v)
 }

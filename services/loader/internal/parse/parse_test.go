@@ -266,3 +266,19 @@ func BenchmarkHTML(b *testing.B) {
 		}
 	}
 }
+
+func TestCountIncludesRecordsAtFault(t *testing.T) {
+	for _, c := range []struct {
+		format, text string
+		want         int
+	}{
+		{CSV, "a,b\n1,2\n3\n4,5\n", 3}, {CSV, "a;b\n1;2\n", 1}, {CSV, "a,b\n\"x\"y,2\n3,4\n", 2}, {CSV, "a,b\n", 0}, {CSV, "", 0},
+		{TSV, "a\tb\n1\t2\n\n3\t4", 2}, {JSONL, "{}\n\nnot json\n{}", 3}, {JSON, `[{"text":"a"}, 7, [1,2]]`, 3}, {JSON, `{"records":[{},{}]}`, 2},
+		{JSON, `{"text":"one"}`, 0}, {Text, "a\nb", 0}, {Markdown, "# a", 0},
+		{CSV, "a\n" + strings.Repeat(",", MaxFields+1) + "\n", 0},
+	} {
+		s, err := New(c.format, c.text)
+		require.NoError(t, err)
+		require.Equal(t, c.want, s.Count(), "%s %.40q", c.format, c.text)
+	}
+}
