@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -39,6 +40,7 @@ type fleet struct {
 
 	mu      sync.Mutex
 	members []*member // guarded by mu
+	dying   sync.WaitGroup
 }
 
 // fleetOptions of newFleet; the zero value is one replica of each service.
@@ -136,13 +138,20 @@ func (m *member) stop() error {
 	return err
 }
 
-// crash cuts a replica off: no ack, hand-back or reply of it gets through any more. The committer's store is closed, since its
-// lock is this process's; real kills are another test's.
-func (m *member) crash() {
+// crash cuts a replica off: no ack, hand-back or reply of it gets through any more. What it does then it does for nobody; a stage
+// is not waited for. The committer's store is closed first, since its lock is this process's: real kills are another test's.
+func (f *fleet) crash(m *member) {
 	m.conn.NC.Close()
-	<-m.done
-	m.cancel()
-	m.conn.Close()
+	end := func() {
+		m.cancel()
+		<-m.done // an error: it lost its connection
+		m.conn.Close()
+	}
+	if m.name == "committer" {
+		end()
+		return
+	}
+	f.dying.Go(end)
 }
 
 func (f *fleet) add(name string) {
@@ -160,7 +169,7 @@ func (f *fleet) replace(i int, crash bool) error {
 	m := f.members[i]
 	f.mu.Unlock()
 	if crash {
-		m.crash()
+		f.crash(m)
 	} else if err := m.stop(); err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
 	}
@@ -217,6 +226,7 @@ func (f *fleet) halt(name string) (resume func()) {
 
 // stopAll ends every replica.
 func (f *fleet) stopAll() {
+	defer f.dying.Wait()
 	for _, m := range f.list() {
 		if err := m.stop(); err != nil {
 			f.t.Errorf("stop %s: %v", m.name, err)
@@ -364,19 +374,39 @@ func (f *fleet) committed(graph string, jobs []string) []api.JobStatus {
 	f.t.Helper()
 	out := make([]api.JobStatus, len(jobs))
 	for i, job := range jobs {
-		testkit.AwaitFor(f.t, 3*time.Minute, "the end of job "+job+" of "+graph, func() bool {
+		deadline := time.Now().Add(2 * time.Minute)
+		for !api.Ended(out[i].State) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
 			err := f.conn.Request(ctx, "factmill."+graph+".jobs.get", api.JobGet{Job: job, Wait: "5s"}, &out[i])
+			cancel()
 			var refused *api.Error
 			if err != nil && !(errors.As(err, &refused) && refused.Status == 503) {
 				require.NoError(f.t, err)
 			}
-			return err == nil && api.Ended(out[i].State)
-		})
+			if time.Now().After(deadline) {
+				require.Fail(f.t, "a job does not end", "%s of %s: %+v\n%s", job, graph, out[i], f.waiting())
+			}
+		}
 		require.Equal(f.t, api.JobCommitted, out[i].State, "job %s of %s: %s", job, graph, out[i].Reason)
 	}
 	return out
+}
+
+// waiting lists the messages that lie between the stages.
+func (f *fleet) waiting() string {
+	f.t.Helper()
+	var b strings.Builder
+	for _, c := range bus.NewTable(bus.TableOptions{}).Consumers {
+		s, err := f.conn.JS.Stream(f.t.Context(), c.Stream)
+		require.NoError(f.t, err)
+		info, err := s.Info(f.t.Context(), jetstream.WithSubjectFilter(">"))
+		require.NoError(f.t, err)
+		cons, err := s.Consumer(f.t.Context(), c.Config.Durable)
+		require.NoError(f.t, err)
+		ci := cons.CachedInfo()
+		fmt.Fprintf(&b, "%s: %d messages, %d not acknowledged, %d to deliver, %v\n", c.Stream, info.State.Msgs, ci.NumAckPending, ci.NumPending, info.State.Subjects)
+	}
+	return b.String()
 }
 
 // noDeadLetters demands that nothing was parked.

@@ -119,7 +119,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"settings", "put", "chunker.sise=1"}, "unknown setting"},
 		{[]string{"settings", "put", "chunker.size"}, "is not name=value"},
 		{[]string{"jobs", "list", "--state", "done"}, `--state is "done"`},
-		{[]string{"dead-letters"}, "factmill dead-letters needs one of: drop, list, replay, show"},
+		{[]string{"dead-letters"}, "factmill dead-letters needs one of: list, show, replay, drop"},
 		{[]string{"dead-letters", "list", "--kind", "live"}, `--kind is "live"`},
 		{[]string{"dead-letters", "drop"}, "name ids, or --all"},
 		{[]string{"dead-letters", "drop", "3", "--all"}, "--all does not go with ids"},

@@ -57,6 +57,7 @@ var Codes = map[string]string{
 	"dead_letter_not_found": "404: no such dead letter",
 	"too_large":             "413: the request or its reply is over the limit",
 	"busy":                  "429: too many requests are under way; try again",
+	"no_space":              "503: the free disk space is below the reserve; new work waits",
 	"not_ready":             "503: the service is not ready",
 	"internal":              "500: something failed inside; the log says more",
 }

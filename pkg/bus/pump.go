@@ -34,6 +34,8 @@ type pump struct {
 	drained chan struct{}      // closed when sub has given its last message; guarded by mu
 	asked   int                // requested and not arrived; guarded by mu
 	heard   time.Time          // of the server; guarded by mu
+	doubt   bool               // a request ended for a reason that may be the consumer's end; guarded by mu
+	looked  time.Time          // for the consumer; guarded by mu
 	held    map[*item]struct{} // arrived and not answered; guarded by mu
 	gone    bool               // stopping: what still arrives is handed back; guarded by mu
 }
@@ -48,7 +50,16 @@ type item struct {
 const (
 	pullExpires   = 30 * time.Second
 	pullHeartbeat = 5 * time.Second
+	// lookEvery bounds how often a pump that has doubts looks whether its consumer is still there.
+	lookEvery = time.Second
 )
+
+// expires is how long a request stands. It is no longer than AckWait: what a paused process was given and did not answer is
+// then never given to it again, since its requests have run out.
+func (p *pump) expires() time.Duration { return min(pullExpires, p.ackWait) }
+
+// heartbeat of the server while a request stands; at most half of that, or the server refuses it.
+func (p *pump) heartbeat() time.Duration { return min(pullHeartbeat, p.expires()/2) }
 
 var (
 	ackBody      = []byte("+ACK")
@@ -109,7 +120,7 @@ func (p *pump) ask() error {
 		return nil
 	}
 	body, err := json.Marshal(map[string]int64{
-		"batch": int64(want), "expires": int64(pullExpires), "idle_heartbeat": int64(pullHeartbeat),
+		"batch": int64(want), "expires": int64(p.expires()), "idle_heartbeat": int64(p.heartbeat()),
 	})
 	if err != nil {
 		return fmt.Errorf("encode a pull request: %w", err)
@@ -175,6 +186,7 @@ func (p *pump) status(m *nats.Msg) {
 		p.asked = 0
 		if code != "404" && code != "408" {
 			p.log.Warn("a pull request ended", "status", code, "why", text)
+			p.doubt = true
 			return // the ticker asks again, and looks whether the consumer is still there
 		}
 	}
@@ -208,11 +220,15 @@ func (p *pump) tick(ctx context.Context) {
 			p.log.Warn("pull", "error", err)
 		}
 	}
+	look := quiet || p.doubt && now.Sub(p.looked) >= lookEvery
 	if quiet {
 		p.heard = now
 	}
+	if look {
+		p.doubt, p.looked = false, now
+	}
 	p.mu.Unlock()
-	if quiet && p.conn.NC.IsConnected() {
+	if look && p.conn.NC.IsConnected() {
 		p.look(ctx)
 	}
 }

@@ -62,6 +62,9 @@ func checkName(name string) error {
 	return nil
 }
 
+// FoldLabel is the form in which labels are compared: case, white space, "_" and "-" do not count.
+func FoldLabel(label string) string { return foldLabel(label) }
+
 // foldLabel folds case, white space, "_" and "-" away.
 func foldLabel(label string) string {
 	folded := fingerprint.Fold(label)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/reviewer/internal/coverage"
 	"github.com/factmill/factmill/services/reviewer/internal/model"
 )
@@ -238,7 +239,7 @@ func groupSize(g api.Group) int {
 }
 
 func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (model.Filter, error) {
-	f := model.Filter{Label: req.Label, MinCount: req.MinCount, State: api.StatePending, Kinds: map[string]bool{}}
+	f := model.Filter{Label: schema.FoldLabel(req.Label), MinCount: req.MinCount, State: api.StatePending, Kinds: map[string]bool{}}
 	for _, k := range req.Kinds {
 		switch k {
 		case "entity", "relation", "property", "match", "stale", "conflict", "job":

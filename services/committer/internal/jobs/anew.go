@@ -49,7 +49,7 @@ func (m *Machine) decideAnew(ctx context.Context, k key, l *live, tokens []strin
 	if err != nil {
 		return err
 	}
-	if err := m.st.Write(ctx, append(ops, more...), true); err != nil {
+	if err := m.st.WriteReserved(ctx, append(ops, more...), true); err != nil {
 		return fmt.Errorf("decide %d documents of job %s anew: %w", len(tokens), k.job, err)
 	}
 	m.outbox(k.graph)

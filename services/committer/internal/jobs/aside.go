@@ -108,7 +108,8 @@ func (m *Machine) Reopen(ctx context.Context, e events.Event, parked string) (st
 	l.progressed = m.cfg.Now()
 	m.consider(key{job.Graph, job.ID}, l)
 	m.mu.Unlock()
-	if err := m.st.Write(ctx, ops, true); err != nil {
+	// Not cut short by whoever asked: memory is ahead already.
+	if err := m.st.Write(context.WithoutCancel(ctx), ops, true); err != nil {
 		err = fmt.Errorf("reopen %s: %w", e.Where(), err)
 		m.st.Fatal(err) // memory is ahead of the store now
 		return "", err

@@ -79,10 +79,6 @@ func (m *Machine) commitFailed(ctx context.Context, k key, l *live, err error) e
 		return m.decideAnew(ctx, k, l, stale.tokens)
 	case errors.Is(err, store.ErrNoSpace):
 		m.cfg.Log.Warn("commit waits for free space", "graph", k.graph, "job", k.job, "error", err)
-		m.mu.Lock()
-		l.rec.Reason = "no_space: " + err.Error()
-		m.wake(k)
-		m.mu.Unlock()
 		return nil // tend queues it again
 	case errors.Is(err, store.ErrBroken) || errors.Is(err, store.ErrClosed):
 		return err

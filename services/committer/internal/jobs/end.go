@@ -53,7 +53,7 @@ func (m *Machine) writeEnd(ctx context.Context, rec *Record, more []store.Op) er
 	if err != nil {
 		return err
 	}
-	if err := m.st.Write(ctx, append(append(more, ops...), out...), true); err != nil {
+	if err := m.st.WriteReserved(ctx, append(append(more, ops...), out...), true); err != nil {
 		return fmt.Errorf("end job %s: %w", rec.Job.ID, err)
 	}
 	m.ended(key{rec.Job.Graph, rec.Job.ID})

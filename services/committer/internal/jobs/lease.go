@@ -24,7 +24,10 @@ func (m *Machine) revive(ctx context.Context) error {
 	m.mu.Lock()
 	var late []key
 	for k, l := range m.live {
-		if l.rec.State == api.JobPending && !l.committing && !l.queued && l.fail == nil && now.Sub(l.progressed) > m.cfg.Lease {
+		if l.rec.State != api.JobPending || l.committing || l.queued || l.fail != nil || now.Sub(l.progressed) <= m.cfg.Lease {
+			continue
+		}
+		if !l.complete() { // a complete one waits for its commit
 			late = append(late, k)
 		}
 	}
@@ -94,7 +97,7 @@ func (m *Machine) restart(ctx context.Context, k key, now time.Time) error {
 	}
 	// Documents that committed on their own stay committed: the new attempt finds them unchanged.
 	ops = append(ops, store.Op{Graph: k.graph, Space: spaceStaged, Key: stagedPrefix(k.job), DeletePrefix: true})
-	if err := m.st.Write(ctx, append(ops, out...), true); err != nil {
+	if err := m.st.WriteReserved(ctx, append(ops, out...), true); err != nil {
 		return fmt.Errorf("start job %s again: %w", k.job, err)
 	}
 	m.cfg.Log.Warn("a dead job starts again", "graph", k.graph, "job", k.job, "attempt", rec.Job.Attempt)

@@ -82,6 +82,7 @@ type Machine struct {
 	commits     []key
 	late        []key         // jobs that gave up a document in this batch
 	cleaned     chan struct{} // a token: there is something to clean up
+	stopping    chan struct{} // closed when Run was told to stop: nobody waits for a job any more
 	outbox      func(graph string)
 }
 
@@ -96,7 +97,7 @@ func New(st *store.Store, graphs Graphs, outside Outside, cfg Config, notify fun
 	}
 	m := &Machine{
 		st: st, graphs: graphs, outside: outside, cfg: cfg, live: map[key]*live{}, superseding: map[key]bool{}, waiters: map[key][]chan struct{}{},
-		queue: make(chan struct{}, 1), cleaned: make(chan struct{}, 1), outbox: notify,
+		queue: make(chan struct{}, 1), cleaned: make(chan struct{}, 1), stopping: make(chan struct{}), outbox: notify,
 	}
 	return m, m.recover()
 }
@@ -127,8 +128,9 @@ func (m *Machine) recordOps(rec *Record, isLive bool) ([]store.Op, error) {
 	}, nil
 }
 
-// Run commits, rolls back and cleans up until ctx is done.
+// Run commits, rolls back and cleans up until ctx is done. It may be called once.
 func (m *Machine) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { close(m.stopping) })()
 	m.mu.Lock()
 	for k, l := range m.live {
 		if l.rec.State == api.JobRollingBack && !l.queued {
@@ -224,7 +226,7 @@ func (m *Machine) hold(ctx context.Context, k key, l *live) error {
 	if err != nil {
 		return err
 	}
-	if err := m.st.Write(ctx, append(ops, out...), true); err != nil {
+	if err := m.st.WriteReserved(ctx, append(ops, out...), true); err != nil {
 		return fmt.Errorf("hold job %s: %w", k.job, err)
 	}
 	m.outbox(k.graph)

@@ -28,7 +28,7 @@ func (m *Machine) rollback(ctx context.Context, k key, l *live, reason string) e
 		ops = append(ops, kept...)
 	}
 	if err == nil {
-		err = m.st.Write(ctx, ops, true)
+		err = m.st.WriteReserved(ctx, ops, true)
 	}
 	if err == nil {
 		m.mu.Lock()

@@ -15,6 +15,12 @@ import (
 // HandleBatch stages what the stages sent: one synced write for all of it, then the acks.
 func (m *Machine) HandleBatch(ctx context.Context, in []bus.Delivery) []bus.Result {
 	out := make([]bus.Result, len(in))
+	if err := m.st.Room(); err != nil { // nothing is lost: the messages wait where they are
+		for i := range out {
+			out[i].Err = fault.Down(noSpace, err)
+		}
+		return out
+	}
 	m.stageMu.Lock()
 	defer m.stageMu.Unlock()
 	var ops []store.Op
@@ -32,7 +38,8 @@ func (m *Machine) HandleBatch(ctx context.Context, in []bus.Delivery) []bus.Resu
 		}
 	}
 	m.mu.Unlock()
-	if err := m.st.Write(ctx, ops, true); err != nil {
+	// Not cut short by a stop: memory is ahead already.
+	if err := m.st.WriteReserved(context.WithoutCancel(ctx), ops, true); err != nil {
 		// Memory is ahead of the store now; the process must not go on with it.
 		err = fmt.Errorf("stage %d messages: %w", len(in), err)
 		m.st.Fatal(err)

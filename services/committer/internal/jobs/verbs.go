@@ -10,8 +10,22 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
-// Get returns a job as it stands. A document event that no loader has taken yet is pending.
+// noSpace is the code of what waits for free disk space.
+const noSpace = "no_space"
+
+// Get returns a job as it stands. A document event that no loader has taken yet is pending. The reason of a pending job is what
+// it waits for, when that is space.
 func (m *Machine) Get(ctx context.Context, g, id string) (api.JobStatus, error) {
+	s, err := m.get(ctx, g, id)
+	if err == nil && s.State == api.JobPending && s.Reason == "" {
+		if full := m.st.Room(); full != nil {
+			s.Reason = noSpace + ": " + full.Error()
+		}
+	}
+	return s, err
+}
+
+func (m *Machine) get(ctx context.Context, g, id string) (api.JobStatus, error) {
 	m.mu.Lock()
 	if l := m.live[key{g, id}]; l != nil {
 		s := l.status()
@@ -64,6 +78,9 @@ func (m *Machine) Wait(ctx context.Context, g, id string, d time.Duration, until
 			m.unwait(k, woken)
 			return s, nil
 		case <-ctx.Done():
+			m.unwait(k, woken)
+			return s, nil
+		case <-m.stopping:
 			m.unwait(k, woken)
 			return s, nil
 		}

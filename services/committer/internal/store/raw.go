@@ -33,6 +33,16 @@ func checkSpace(space byte) error {
 // Write changes raw rows of existing graphs at once. With sync it returns when they are on disk. ErrNoSpace refuses it
 // unless every change is a deletion.
 func (s *Store) Write(ctx context.Context, ops []Op, sync bool) error {
+	if slices.ContainsFunc(ops, func(o Op) bool { return !o.Delete && !o.DeletePrefix }) {
+		if err := s.space.check(); err != nil {
+			return err
+		}
+	}
+	return s.WriteReserved(ctx, ops, sync)
+}
+
+// WriteReserved is Write that may use the reserve: for the little that ends work, and for what Room was asked about.
+func (s *Store) WriteReserved(ctx context.Context, ops []Op, sync bool) error {
 	if len(ops) == 0 {
 		return nil
 	}
@@ -42,11 +52,6 @@ func (s *Store) Write(ctx context.Context, ops []Op, sync bool) error {
 	defer s.exit()
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if slices.ContainsFunc(ops, func(o Op) bool { return !o.Delete && !o.DeletePrefix }) {
-		if err := s.space.check(); err != nil {
-			return err
-		}
 	}
 	b := s.db.NewBatch()
 	defer b.Close()

@@ -32,16 +32,26 @@ func (p *space) free() (uint64, bool) {
 
 // check refuses new work below the reserve.
 func (p *space) check() error {
-	if p.opt.ReserveBytes == 0 && p.opt.BallastBytes == 0 {
+	if err := p.room(); err != nil {
+		return err
+	}
+	p.restoreBallast()
+	return nil
+}
+
+func (p *space) room() error {
+	if p.opt.ReserveBytes == 0 {
 		return nil
 	}
 	n, known := p.free()
 	if known && n < p.opt.ReserveBytes {
 		return fmt.Errorf("%w: %s has %d bytes free, the reserve is %d", ErrNoSpace, p.opt.Dir, n, p.opt.ReserveBytes)
 	}
-	p.restoreBallast()
 	return nil
 }
+
+// Room is ErrNoSpace while less than the reserve is free: new work has to wait.
+func (s *Store) Room() error { return s.space.room() }
 
 // relieve gives the ballast up when a commit under way runs out of space.
 func (p *space) relieve() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 // recordKey: a document has one record a key.
@@ -19,7 +20,7 @@ type group struct {
 	key     groupKey
 	records map[string]*api.Record // by document id
 	kind    string
-	label   string // of one record; equal keys may differ in case
+	label   string // folded: the records of one key may write it differently
 	// Cached for sorting; kept by refresh.
 	count      int
 	confidence float64
@@ -49,7 +50,7 @@ func (g *Graph) Put(r api.Record) {
 	gk := groupKey{r.Key, r.State}
 	gr := g.groups[gk]
 	if gr == nil {
-		gr = &group{key: gk, kind: r.Kind, label: r.Label, records: map[string]*api.Record{}}
+		gr = &group{key: gk, kind: r.Kind, label: schema.FoldLabel(r.Label), records: map[string]*api.Record{}}
 		g.groups[gk] = gr
 	}
 	gr.records[r.DocumentID] = &r
@@ -149,7 +150,7 @@ func less(a, b Place) bool {
 // Filter chooses groups.
 type Filter struct {
 	Kinds    map[string]bool
-	Label    string
+	Label    string // as schema.FoldLabel gives it; empty: all
 	State    string // empty: all
 	MinCount int
 	Hide     func(api.Group) bool // nil: none

@@ -1,0 +1,104 @@
+package operations_test
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/services/committer/internal/operations"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+type request struct{ Value int }
+
+func open(t *testing.T, dir string) *store.Store {
+	st, err := store.Open(t.Context(), store.Options{Dir: dir, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return st
+}
+
+func TestOnce(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir)
+	_, ok := st.Graph("g", true)
+	require.True(t, ok)
+	o := operations.New(st)
+	calls := 0
+	put := func(o *operations.Operations, verb, id string, value int) (reply int, err error) {
+		err = o.Once(t.Context(), "g", verb, id, request{value}, &reply, func() ([]store.Op, error) {
+			calls++
+			reply = 10 * value
+			return []store.Op{{Graph: "g", Space: 'A', Key: []byte("k"), Value: []byte{byte(value)}}}, nil
+		})
+		return reply, err
+	}
+	for range 2 {
+		got, err := put(o, "put", "one", 3)
+		require.NoError(t, err)
+		require.Equal(t, 30, got)
+	}
+	require.Equal(t, 1, calls, "the second reply is the stored one")
+	got, err := put(o, "drop", "one", 4)
+	require.NoError(t, err)
+	require.Equal(t, 40, got, "another verb has ids of its own")
+
+	_, err = put(o, "put", "one", 5)
+	var e *api.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, []any{409, "operation_reused"}, []any{e.Status, e.Code})
+	_, err = put(o, "put", string(make([]byte, operations.MaxID+1)), 5)
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "bad_value", e.Code)
+	require.Equal(t, 2, calls)
+
+	for range 2 {
+		_, err = put(o, "put", "", 6)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 4, calls, "a request without an id is not remembered")
+	row, err := st.Get("g", 'A', []byte("k"))
+	require.NoError(t, err)
+	require.Equal(t, []byte{6}, row)
+
+	boom := errors.New("boom")
+	require.ErrorIs(t, o.Once(t.Context(), "g", "put", "two", request{}, &got, func() ([]store.Op, error) { return nil, boom }), boom)
+	got, err = put(o, "put", "two", 7)
+	require.NoError(t, err)
+	require.Equal(t, 70, got, "an error is not remembered")
+
+	require.NoError(t, st.Close())
+	st = open(t, dir)
+	defer func() { require.NoError(t, st.Close()) }()
+	got, err = put(operations.New(st), "put", "one", 3)
+	require.NoError(t, err)
+	require.Equal(t, []int{30, 5}, []int{got, calls}, "a restart forgets nothing")
+}
+
+func TestOnceTogether(t *testing.T) {
+	st := open(t, t.TempDir())
+	defer func() { require.NoError(t, st.Close()) }()
+	st.Graph("g", true)
+	o := operations.New(st)
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			var reply int64
+			err := o.Once(t.Context(), "g", "put", "same", request{1}, &reply, func() ([]store.Op, error) {
+				reply = calls.Add(1)
+				return nil, nil
+			})
+			if err != nil || reply != 1 {
+				t.Errorf("reply %d, %v", reply, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int64(1), calls.Load())
+}
