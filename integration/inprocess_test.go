@@ -311,15 +311,15 @@ func (f *fleet) run(graph string, event map[string]any) api.JobStatus {
 }
 
 // putSchema makes a schema the graph's active one.
-func (f *fleet) putSchema(graph, text string) {
-	f.t.Helper()
-	ask[api.SchemaReply](f.cluster, graph, "schema.put", api.SchemaPut{Schema: text, Name: "test"})
+func (c *cluster) putSchema(graph, text string) {
+	c.t.Helper()
+	ask[api.SchemaReply](c, graph, "schema.put", api.SchemaPut{Schema: text, Name: "test"})
 }
 
 // putSettings changes pipeline settings of the graph.
-func (f *fleet) putSettings(graph string, kv map[string]string) {
-	f.t.Helper()
-	ask[api.SettingsReply](f.cluster, graph, "settings.put", api.SettingsPut{Settings: kv})
+func (c *cluster) putSettings(graph string, kv map[string]string) {
+	c.t.Helper()
+	ask[api.SettingsReply](c, graph, "settings.put", api.SettingsPut{Settings: kv})
 }
 
 // stored is what the decision table is asked about a key.
@@ -370,55 +370,55 @@ func random(seed uint64, purpose string) *rand.Rand {
 }
 
 // committed waits for the end of jobs while services come and go, and demands that all committed.
-func (f *fleet) committed(graph string, jobs []string) []api.JobStatus {
-	f.t.Helper()
+func (c *cluster) committed(graph string, jobs []string) []api.JobStatus {
+	c.t.Helper()
 	out := make([]api.JobStatus, len(jobs))
 	for i, job := range jobs {
 		deadline := time.Now().Add(2 * time.Minute)
 		for !api.Ended(out[i].State) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			err := f.conn.Request(ctx, "factmill."+graph+".jobs.get", api.JobGet{Job: job, Wait: "5s"}, &out[i])
+			err := c.conn.Request(ctx, "factmill."+graph+".jobs.get", api.JobGet{Job: job, Wait: "5s"}, &out[i])
 			cancel()
 			var refused *api.Error
 			if err != nil && !(errors.As(err, &refused) && refused.Status == 503) {
-				require.NoError(f.t, err)
+				require.NoError(c.t, err)
 			}
 			if time.Now().After(deadline) {
-				require.Fail(f.t, "a job does not end", "%s of %s: %+v\n%s", job, graph, out[i], f.waiting())
+				require.Fail(c.t, "a job does not end", "%s of %s: %+v\n%s", job, graph, out[i], c.waiting())
 			}
 		}
-		require.Equal(f.t, api.JobCommitted, out[i].State, "job %s of %s: %s", job, graph, out[i].Reason)
+		require.Equal(c.t, api.JobCommitted, out[i].State, "job %s of %s: %s", job, graph, out[i].Reason)
 	}
 	return out
 }
 
 // waiting lists the messages that lie between the stages.
-func (f *fleet) waiting() string {
-	f.t.Helper()
+func (c *cluster) waiting() string {
+	c.t.Helper()
 	var b strings.Builder
-	for _, c := range bus.NewTable(bus.TableOptions{}).Consumers {
-		s, err := f.conn.JS.Stream(f.t.Context(), c.Stream)
-		require.NoError(f.t, err)
-		info, err := s.Info(f.t.Context(), jetstream.WithSubjectFilter(">"))
-		require.NoError(f.t, err)
-		cons, err := s.Consumer(f.t.Context(), c.Config.Durable)
-		require.NoError(f.t, err)
+	for _, spec := range bus.NewTable(bus.TableOptions{}).Consumers {
+		s, err := c.conn.JS.Stream(c.t.Context(), spec.Stream)
+		require.NoError(c.t, err)
+		info, err := s.Info(c.t.Context(), jetstream.WithSubjectFilter(">"))
+		require.NoError(c.t, err)
+		cons, err := s.Consumer(c.t.Context(), spec.Config.Durable)
+		require.NoError(c.t, err)
 		ci := cons.CachedInfo()
-		fmt.Fprintf(&b, "%s: %d messages, %d not acknowledged, %d to deliver, %v\n", c.Stream, info.State.Msgs, ci.NumAckPending, ci.NumPending, info.State.Subjects)
+		fmt.Fprintf(&b, "%s: %d messages, %d not acknowledged, %d to deliver, %v\n", spec.Stream, info.State.Msgs, ci.NumAckPending, ci.NumPending, info.State.Subjects)
 	}
 	return b.String()
 }
 
 // noDeadLetters demands that nothing was parked.
-func (f *fleet) noDeadLetters() {
-	f.t.Helper()
-	s, err := f.conn.JS.Stream(f.t.Context(), bus.StreamDead)
-	require.NoError(f.t, err)
-	info, err := s.Info(f.t.Context())
-	require.NoError(f.t, err)
+func (c *cluster) noDeadLetters() {
+	c.t.Helper()
+	s, err := c.conn.JS.Stream(c.t.Context(), bus.StreamDead)
+	require.NoError(c.t, err)
+	info, err := s.Info(c.t.Context())
+	require.NoError(c.t, err)
 	if info.State.Msgs > 0 {
-		m, err := s.GetMsg(f.t.Context(), info.State.FirstSeq)
-		require.NoError(f.t, err)
-		require.Zero(f.t, info.State.Msgs, "parked: %s", m.Data)
+		m, err := s.GetMsg(c.t.Context(), info.State.FirstSeq)
+		require.NoError(c.t, err)
+		require.Zero(c.t, info.State.Msgs, "parked: %s", m.Data)
 	}
 }

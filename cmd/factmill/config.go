@@ -10,7 +10,7 @@ import (
 
 func (c *cli) configCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "config", Short: "Print the effective configuration", Args: cobra.NoArgs,
+		Use: "config", Short: "Print the effective configuration", Args: noArgs,
 		Long: `Print every configuration value, and whether it comes from its default, the file, the environment or a flag.
 
 A value named a.b is --a.b as a flag, FACTMILL_A_B in the environment, and "a: {b: …}" in the file. Secrets are not shown.`,

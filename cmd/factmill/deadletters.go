@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -43,12 +44,18 @@ func checkKind(q api.DeadQuery) error {
 func (c *cli) deadListCmd() *cobra.Command {
 	var req api.DeadList
 	cmd := &cobra.Command{
-		Use: "list", Short: "List dead letters and quarantine records, newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List dead letters and quarantine records, newest first", Args: noArgs,
 		Long:    "List dead letters and quarantine records of the graph, newest first, with the reason and the state of their job.",
 		Example: "  factmill dead-letters list\n  factmill dead-letters list --kind quarantine --job nightly --json",
 		RunE: ask(c, "dead-letters.list", func(*cobra.Command, []string) (any, error) {
 			return req, checkKind(req.DeadQuery)
-		}, render.DeadLetters),
+		}, func(w io.Writer, r api.DeadListReply) error {
+			if len(r.Letters) == 0 && (req.DeadQuery != api.DeadQuery{} || req.Cursor != "") {
+				_, err := fmt.Fprintln(w, "nothing matches")
+				return err
+			}
+			return render.DeadLetters(w, r)
+		}),
 	}
 	deadFlags(cmd.Flags(), &req.DeadQuery)
 	cmd.Flags().IntVar(&req.Limit, "limit", 0, "letters a page (default 50)")
@@ -255,7 +262,7 @@ func skippedResult(done, left int, what string) error {
 	case done == 0:
 		return failf("none was %s", what)
 	default:
-		return &coded{exitPartial, fmt.Errorf("%s not %s", render.Count(left, "was", "were"), what)}
+		return &coded{code: exitPartial, err: fmt.Errorf("%s not %s", render.Count(left, "was", "were"), what)}
 	}
 }
 
@@ -281,7 +288,7 @@ The exit code is 1 when nothing came through, 4 when some did not.`,
 			if err := x.check(args); err != nil {
 				return usage(err)
 			}
-			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error { return c.replay(ctx, s, &x, args, noWait) })
+			return c.open(ctx, cmd, target.WaitAll, func(ctx context.Context, s *target.Session) error { return c.replay(ctx, s, &x, args, noWait) })
 		}),
 	}
 	x.flags(cmd.Flags(), "replay")
@@ -307,7 +314,7 @@ func (c *cli) replay(ctx context.Context, s *target.Session, x *chosen, ids []st
 		if noWait || r.How != api.ReplayNewJob {
 			continue
 		}
-		raw, st, err := c.wait(ctx, s, r.Job, 1)
+		raw, st, err := c.wait(ctx, s, posted{job: r.Job}, 1)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 func (c *cli) deleteCmd() *cobra.Command {
 	f := &feed{}
 	cmd := &cobra.Command{
-		Use: "delete KEY…", Short: "Take documents out of the graph", Args: cobra.MinimumNArgs(1),
+		SuggestFor: []string{"remove", "rm"}, Use: "delete KEY…", Short: "Take documents out of the graph", Args: cobra.MinimumNArgs(1),
 		Long: `Delete documents by key as one job, and wait for its end. Facts that no other document states go with them. A key that is
 not known is no error: it counts as unchanged.`,
 		Example: "  factmill delete docs/ada.txt\n  factmill delete a b c --json",

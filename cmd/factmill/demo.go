@@ -30,7 +30,7 @@ func (c *cli) demoCmd() *cobra.Command {
 	var stay bool
 	var listen string
 	cmd := &cobra.Command{
-		Use: "demo", Short: "Show the sample corpus, end to end", Args: cobra.NoArgs,
+		Use: "demo", Short: "Show the sample corpus, end to end", Args: noArgs,
 		Long: `Start everything in this process, turn a small corpus about made-up observatories into a graph, and show what was found:
 counts, some facts with the sentences that say them, and what waits for review. No model and no network are needed.
 
@@ -41,11 +41,15 @@ running, for other terminals.`,
 			if c.cfg.Source("nats.url") == "flag" {
 				return usagef("demo works embedded: it does not go with --nats")
 			}
+			if err := c.checkPinned(); err != nil {
+				return err
+			}
 			dir, err := c.demoDir()
 			if err != nil {
 				return err
 			}
 			o := c.target(cmd)
+			o.Wait = target.WaitAll
 			if stay {
 				if err := checkListen(listen); err != nil {
 					return usage(err)
@@ -159,7 +163,7 @@ func (c *cli) showDemo(ctx context.Context, s *target.Session, job json.RawMessa
 		{"candidates", "What the schema kept out, most seen first (nothing of it is a fact yet)", "review.list",
 			api.ReviewList{Limit: &limit}, decoded(func(w io.Writer, r api.ReviewListReply) error {
 				r.Next = "" // the list is the next thing to type
-				return render.Groups(w, r)
+				return render.Groups(w, r, false)
 			})},
 	}
 	all := map[string]json.RawMessage{"job": job}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 // oneEntity reads "ID" or "--type T NAME"; a name alone is enough where one type has it.
@@ -40,17 +43,25 @@ func isID(s string) bool {
 func (c *cli) entityCmd() *cobra.Command {
 	var req api.EntityGet
 	cmd := &cobra.Command{
-		Use: "entity ID | --type T NAME", Short: "Show an entity with its values and relations", Args: cobra.MinimumNArgs(1),
+		SuggestFor: []string{"show"}, Use: "entity ID | --type T NAME", Short: "Show an entity with its values and relations", Args: cobra.MinimumNArgs(1),
 		Long: `Show one entity: its mentions, its property values and the relations it stands in, each with the sentences that say so.
 
 Name it by id, or by --type and name. A name alone does where only one type has it, and so does another
 name that texts use for the entity. Case, spacing, accents, hyphens, a dot at the end and "the" before a name do not matter.`,
 		Example: "  factmill entity --type Person 'Ada Lovelace'\n  factmill entity 'acme ltd' --json\n  factmill entity 5f1c…",
-		RunE: ask(c, "query.entity", func(_ *cobra.Command, args []string) (any, error) {
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			var err error
-			req.ID, req.Name, err = oneEntity(req.Type, args)
-			return req, err
-		}, render.Entity),
+			if req.ID, req.Name, err = oneEntity(req.Type, args); err != nil {
+				return usage(err)
+			}
+			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+				raw, err := s.Ask(ctx, "query.entity", req)
+				if err != nil {
+					return explain(ctx, s, err, []named{{schema.KindEntity, req.Type}})
+				}
+				return reply(c, raw, render.Entity)
+			})
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "the entity's `type`")

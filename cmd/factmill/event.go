@@ -37,16 +37,20 @@ func stdinInput(f *feed, b []byte) (input, error) {
 	if !utf8.Valid(b) && f.event.Key == "" {
 		return input{}, usagef("the standard input is not UTF-8: give it a --key, so that it can be sent as a file")
 	}
-	if utf8.Valid(b) && len(b) <= inlineText {
-		text := string(b)
-		return input{text: &text}, nil
-	}
+	var in input
 	key := f.event.Key
 	if key == "" {
-		key = "inline:" + fingerprint.ContentHash(fingerprint.Normalize(string(b)))[:16]
-		f.event.Key = key
+		key = "inline:" + fingerprint.ContentHash(fingerprint.Normalize(string(b)))[:16] // as the loader makes it
+		in.made = []string{madeKey(key, f.event.Format)}
 	}
-	return input{files: []ingest.File{memory(stdinName(key), b)}}, nil
+	if utf8.Valid(b) && len(b) <= inlineText {
+		text := string(b)
+		in.text = &text
+		return in, nil
+	}
+	f.event.Key = key
+	in.files = []ingest.File{memory(stdinName(key), b)}
+	return in, nil
 }
 
 // stdinName is the file name that a text from the standard input goes under: it gives format and title where the call does not.
@@ -114,27 +118,29 @@ func encodeEvent(e events.Ingest) ([]byte, error) {
 	return b, nil
 }
 
-// publish hands a document event to the loader and returns the job's id.
-func publish(ctx context.Context, s *target.Session, e events.Ingest) (string, error) {
+// publish hands a document event to the loader and returns its job.
+func publish(ctx context.Context, s *target.Session, e events.Ingest) (posted, error) {
+	var p posted
 	body, err := encodeEvent(e)
 	if err != nil {
-		return "", err
+		return p, err
 	}
 	m := nats.NewMsg(events.Subject{Graph: s.Graph, Kind: events.KindIngest}.String())
 	m.Data = body
 	if limit := s.Conn.NC.MaxPayload(); int64(len(body)) > limit {
-		return "", usagef("the call names too much for one job: its event has %d bytes, at most %d; split it", len(body), limit)
+		return p, usagef("the call names too much for one job: its event has %d bytes, at most %d; split it", len(body), limit)
 	}
 	// The id lets the client send it again when the acknowledgement is lost, without a second job.
 	ack, err := s.Conn.JS.PublishMsg(ctx, m, jetstream.WithMsgID(rand.Text()))
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
-		return "", fmt.Errorf("%s has no streams: run factmill provision --apply there: %w", s.Where, nats.ErrNoResponders)
+		return p, fmt.Errorf("%s has no streams: run factmill provision --apply there: %w", s.Where, nats.ErrNoResponders)
 	}
 	if err != nil {
-		return "", fmt.Errorf("document event: %w", err)
+		return p, fmt.Errorf("document event: %w", err)
 	}
-	if e.Job != "" {
-		return e.Job, nil
+	p = posted{job: e.Job, digest: fingerprint.SHA256Hex(body), seq: ack.Sequence}
+	if p.job == "" {
+		p.job = events.SeqJob(ack.Sequence)
 	}
-	return events.SeqJob(ack.Sequence), nil
+	return p, nil
 }

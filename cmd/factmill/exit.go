@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/bus/embedded"
 	"github.com/factmill/factmill/pkg/events"
@@ -25,10 +28,11 @@ const (
 	exitPartial     = 4 // done, but some documents were skipped, quarantined or failed
 )
 
-// coded is an error that knows its exit code. A nil err prints nothing: the command has said it all.
+// coded is an error that knows its exit code. A nil err prints nothing: the command has said it all. details go with --json.
 type coded struct {
-	code int
-	err  error
+	code    int
+	err     error
+	details map[string]any
 }
 
 func (e *coded) Error() string {
@@ -42,7 +46,7 @@ func (e *coded) Unwrap() error { return e.err }
 
 // usagef is wrong usage or configuration.
 func usagef(format string, args ...any) error {
-	return &coded{exitUsage, fmt.Errorf(format, args...)}
+	return &coded{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
 // usage makes err wrong usage; nil stays nil.
@@ -50,12 +54,12 @@ func usage(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &coded{exitUsage, err}
+	return &coded{code: exitUsage, err: err}
 }
 
 // failf is work that failed.
 func failf(format string, args ...any) error {
-	return &coded{exitFailed, fmt.Errorf(format, args...)}
+	return &coded{code: exitFailed, err: fmt.Errorf(format, args...)}
 }
 
 // exitCode is the exit code of what a command returned.
@@ -74,7 +78,8 @@ func exitCode(err error) int {
 		return c.code
 	case errors.As(err, &inUse):
 		return exitUnreachable
-	case errors.As(err, &badFile), errors.As(err, &door), errors.Is(err, target.ErrAddress), errors.Is(err, embedded.ErrPortTaken):
+	case errors.As(err, &badFile), errors.As(err, &door), errors.Is(err, target.ErrAddress), errors.Is(err, embedded.ErrPortTaken),
+		errors.Is(err, app.ErrConfig):
 		return exitUsage
 	case errors.As(err, &refused):
 		return apiCode(refused)
@@ -130,4 +135,75 @@ func message(err error) string {
 		}
 	}
 	return b.String()
+}
+
+// Codes of errors that no service gave, for --json.
+const (
+	codeUsage       = "usage"
+	codeUnreachable = "unreachable"
+	codePartial     = "partial"
+	codeFailed      = "failed"
+)
+
+// jsonError is an error as --json prints it: the code of the service's refusal where one refused, else what the exit code says.
+func jsonError(err error, exit int) *api.Error {
+	e := &api.Error{Code: codeFailed, Message: err.Error()}
+	switch exit {
+	case exitUsage:
+		e.Code = codeUsage
+	case exitUnreachable:
+		e.Code = codeUnreachable
+	case exitPartial:
+		e.Code = codePartial
+	}
+	var (
+		refused *api.Error
+		bad     *schema.Error
+		c       *coded
+	)
+	switch {
+	case errors.As(err, &refused) && refused.Code != "":
+		e.Code, e.Details = refused.Code, refused.Details
+	case errors.As(err, &bad):
+		e.Code, e.Details = "schema_invalid", map[string]any{"problems": bad.Problems}
+	case errors.As(err, &c):
+		e.Details = c.details
+	}
+	return e
+}
+
+// report says on stderr why the command failed, and returns the exit code.
+func (c *cli) report(ctx context.Context, cmd string, args []string, err error) int {
+	code, help := exitCode(err), ""
+	if !c.ran {
+		code, help = exitUsage, cmd+" --help"
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err, code = errors.New("interrupted"), exitFailed
+	}
+	var quiet *coded
+	if c.ran && errors.As(err, &quiet) && quiet.err == nil {
+		return code
+	}
+	if c.json || asksJSON(args) {
+		e := jsonError(err, code)
+		if help != "" {
+			e.Details = map[string]any{"help": help}
+		}
+		_ = render.Value(c.err, map[string]*api.Error{"error": e}) // nobody is left to tell
+		return code
+	}
+	_, _ = fmt.Fprintf(c.err, "factmill: %s\n", render.Block(message(err)))
+	if help != "" {
+		_, _ = fmt.Fprintf(c.err, "see: %s\n", help)
+	}
+	return code
+}
+
+// asksJSON looks for --json among arguments that could not be read to their end.
+func asksJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func (c *cli) exportCmd() *cobra.Command {
 	var req api.Export
 	var format, output string
 	cmd := &cobra.Command{
-		Use: "export", Short: "Write the graph to a file", Args: cobra.NoArgs,
+		Use: "export", Short: "Write the graph to a file", Args: noArgs,
 		Long: `Write the whole graph as it is at one sequence.
 
   jsonl    one row a line: documents, chunks, entities, relations, matches, candidates, decisions
@@ -43,6 +44,9 @@ formats leave candidates out unless --candidates. A file appears whole or not at
 			w, err := export.NewWriter(format, output, c.out, req.Candidates)
 			if err != nil {
 				return usage(err)
+			}
+			if info, err := os.Stat(output); output != "" && (err == nil && info.IsDir() || os.IsPathSeparator(output[len(output)-1])) {
+				return usagef("--output %s is a directory: name a file in it", output)
 			}
 			if format == "jsonl" {
 				req.Candidates = true

@@ -33,6 +33,7 @@ func (c *cli) globalFlags(root *cobra.Command) {
 	f.StringVarP(&c.graph, "graph", "g", events.DefaultGraph, "graph `name`")
 	f.BoolVar(&c.json, "json", false, "print the reply as JSON, exactly")
 	f.StringVar(&c.config, "config", "", "YAML `file` with configuration (also FACTMILL_CONFIG)")
+	f.CountVarP(&c.verbose, "verbose", "v", "log warnings on stderr; twice: what the services do, too")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
 	for _, s := range short {
 		c.keyFlag(f, s.flag, s.key, s.help)
@@ -74,8 +75,13 @@ func (c *cli) load(cmd *cobra.Command) error {
 	if file == "" {
 		file = c.getenv("FACTMILL_CONFIG")
 	}
-	c.cfg, err = app.LoadConfig(file, c.env, set)
-	return err
+	if c.cfg, err = app.LoadConfig(file, c.env, set); err != nil {
+		return err
+	}
+	for _, w := range app.UnknownEnv(c.env) {
+		c.say("warning: %s", w)
+	}
+	return nil
 }
 
 func (c *cli) getenv(name string) string {
@@ -97,17 +103,18 @@ func cutEnv(kv, name string) (string, bool) {
 // target says where the command works.
 func (c *cli) target(cmd *cobra.Command) target.Options {
 	return target.Options{
-		Config: c.cfg, Graph: c.graph, Command: cmd.Name(), Getenv: c.getenv, Log: c.logger(slog.LevelWarn),
-		Now: c.now, Services: builders, Timeout: c.timeout,
+		Config: c.cfg, Graph: c.graph, Command: cmd.Name(), Getenv: c.getenv, Log: c.logger(slog.LevelError),
+		Now: c.now, Services: builders, Timeout: c.timeout, Say: func(s string) { c.say("%s", s) },
 	}
 }
 
-// logger is as configured; where nobody chose a level it is quiet: a command's own words are enough.
+// logger is as configured; where nobody chose a level it begins at quiet, and one level lower for each -v: a command's own words
+// are enough, and what the services retry at a start is no news.
 func (c *cli) logger(quiet slog.Level) *slog.Logger {
-	if c.cfg.Source("log.level") != "default" || quiet == slog.LevelInfo {
+	if c.cfg.Source("log.level") != "default" {
 		return c.cfg.Logger(c.err)
 	}
-	o := &slog.HandlerOptions{Level: quiet}
+	o := &slog.HandlerOptions{Level: quiet - slog.Level(4*c.verbose)}
 	if c.cfg.Get("log.format") == "json" {
 		return slog.New(slog.NewJSONHandler(c.err, o))
 	}

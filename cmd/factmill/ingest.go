@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,10 +12,11 @@ import (
 	"github.com/factmill/factmill/cmd/factmill/internal/ingest"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
-	"github.com/factmill/factmill/pkg/bundle"
+	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/loader"
 )
 
 // feed is the flags of commands that run a job.
@@ -63,6 +64,11 @@ func (f *feed) prepare() error {
 		no := false
 		f.event.Candidates = &no
 	}
+	if f.event.Format != "" {
+		if err := loader.CheckFormat(f.event.Format); err != nil {
+			return fmt.Errorf("--format: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -78,7 +84,7 @@ of the documents.`
 func (c *cli) ingestCmd() *cobra.Command {
 	f := &feed{}
 	cmd := &cobra.Command{
-		Use: "ingest PATH… | -", Short: "Put documents into the graph", Args: cobra.MinimumNArgs(1), Long: ingestLong,
+		SuggestFor: []string{"add", "load", "import", "upload"}, Use: "ingest PATH… | -", Short: "Put documents into the graph", Args: cobra.MinimumNArgs(1), Long: ingestLong,
 		Example: `  factmill ingest docs/
   factmill ingest 'reports/**/*.md' notes.txt --error-policy skip --scope public
   echo 'Ada Lovelace worked for Acme Ltd.' | factmill ingest - --key ada
@@ -99,57 +105,17 @@ func (c *cli) feed(ctx context.Context, cmd *cobra.Command, f *feed, args []stri
 	}
 	in, err := c.collect(ctx, f, args)
 	if err != nil {
-		return err
+		return beforeSending(ctx, err)
 	}
 	return c.submit(ctx, cmd, f, in)
 }
 
-// input is what a job reads: one inline text, files, or (for deletes) nothing but the event.
-type input struct {
-	text    *string
-	files   []ingest.File
-	skipped int
-}
-
-// collect reads the arguments: the standard input or files.
-func (c *cli) collect(ctx context.Context, f *feed, args []string) (input, error) {
-	if len(args) == 1 && args[0] == "-" {
-		return c.stdin(ctx, f)
+// beforeSending says what an interrupt means before the job was handed over.
+func beforeSending(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return failf("interrupted: nothing was ingested")
 	}
-	for _, a := range args {
-		if a == "-" {
-			return input{}, usagef("- is the standard input: it does not go with other paths")
-		}
-	}
-	files, problems, err := ingest.Collect(args)
-	if err != nil {
-		return input{}, usage(err)
-	}
-	in := input{files: files}
-	for _, p := range problems {
-		if err := c.skip(f, &in)(p); err != nil {
-			return in, err
-		}
-	}
-	if len(files) == 0 {
-		return in, failf("none of the files can be read")
-	}
-	if len(files) > 1 && (f.event.Key != "" || f.event.Title != "") {
-		return in, usagef("--key and --title name one document, but the paths have %d files", len(files))
-	}
-	return in, nil
-}
-
-// skip passes over a file that cannot be read where the error policy allows it.
-func (c *cli) skip(f *feed, in *input) func(ingest.Problem) error {
-	return func(p ingest.Problem) error {
-		if f.event.ErrorPolicy == "" || f.event.ErrorPolicy == events.PolicyRaise {
-			return failf("%w: nothing was ingested; --error-policy skip goes on without such files", p)
-		}
-		in.skipped++
-		c.say("skipped %v", p)
-		return nil
-	}
+	return err
 }
 
 // submit runs a job: schema and settings first, then upload, event and wait.
@@ -167,12 +133,21 @@ func (c *cli) submit(ctx context.Context, cmd *cobra.Command, f *feed, in input)
 	if err := checkEvent(f.event, in); err != nil {
 		return err
 	}
-	return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+	if err := c.checkPinned(); err != nil {
+		return err
+	}
+	err = c.open(ctx, cmd, target.WaitAll, func(ctx context.Context, s *target.Session) error {
 		if err := c.rules(ctx, s, sch, source); err != nil {
 			return err
 		}
+		if f.event.Op != events.OpDelete {
+			if err := c.checkGraph(ctx, s); err != nil {
+				return err
+			}
+		}
 		return c.job(ctx, s, f, &in)
 	})
+	return beforeSending(ctx, err)
 }
 
 // rules makes schema and settings of the call the graph's, and says what that changed.
@@ -206,24 +181,42 @@ func (c *cli) job(ctx context.Context, s *target.Session, f *feed, in *input) er
 		return errors.Join(err, up.Remove(ctx, sent))
 	}
 	if f.noWait {
-		return c.accepted(job)
+		return c.accepted(ctx, s, job, in)
 	}
 	raw, st, err := c.wait(ctx, s, job, sent.Files)
 	if err != nil {
+		if raw != nil && c.json { // the job that says why the event was refused
+			err = errors.Join(render.JSON(c.out, raw), err)
+		}
 		return err
 	}
-	if err := c.finish(raw, st); err != nil || in.skipped == 0 {
-		return err
-	}
-	return &coded{exitPartial, fmt.Errorf("job %s is done, but %s could not be read here", job, render.Count(in.skipped, "file", "files"))}
+	return c.finish(raw, st, in)
 }
 
-func (c *cli) accepted(job string) error {
-	if c.json {
-		return render.Value(c.out, map[string]string{"job": job, "graph": c.graph, "state": "pending"})
+// accepted says that a job was handed over. Nothing works on it once an embedded command has ended.
+func (c *cli) accepted(ctx context.Context, s *target.Session, p posted, in *input) error {
+	if err := p.check(ctx, s); err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(c.out, "job %s is accepted: factmill jobs watch %s\n", render.Line(job), render.Line(job))
-	return err
+	if c.json {
+		raw, err := json.Marshal(map[string]any{"job": p.job, "graph": c.graph, "state": api.JobPending, "running": !s.Embedded})
+		if err == nil {
+			raw, err = in.extend(raw)
+		}
+		if err != nil {
+			return err
+		}
+		return render.JSON(c.out, raw)
+	}
+	line := fmt.Sprintf("job %s is accepted; factmill jobs watch %s%s waits for it", p.job, p.job, c.at())
+	if s.Embedded {
+		line = fmt.Sprintf("job %s is accepted and kept in %s, but nothing works on it when this command has ended: "+
+			"factmill jobs watch %s%s goes on with it, and so does factmill up%s", p.job, s.Dir, p.job, c.at(), c.at())
+	}
+	if _, err := fmt.Fprintln(c.out, render.Line(line)); err != nil {
+		return err
+	}
+	return render.Sent(c.out, in.made, in.unsent())
 }
 
 func (c *cli) upload(ctx context.Context, s *target.Session, f *feed, in *input) (ingest.Upload, ingest.Sent, error) {
@@ -242,7 +235,8 @@ func (c *cli) upload(ctx context.Context, s *target.Session, f *feed, in *input)
 	p := render.NewProgress(c.err, true, c.now)
 	defer p.Done()
 	up = ingest.Upload{
-		Store: bucket, Bucket: uploadBucket, Meta: f.event.InputDocument, Skip: c.skip(f, in),
+		Store: bucket, Bucket: uploadBucket, Meta: f.event.InputDocument,
+		Skip:     func(p ingest.Problem) error { return c.passOver(f, in, []ingest.Problem{p}) },
 		Progress: func(n int64) { p.Set(n, total, "reading "+render.Count(len(in.files), "file", "files")) },
 	}
 	sent, err := up.Send(ctx, in.files)
@@ -250,40 +244,4 @@ func (c *cli) upload(ctx context.Context, s *target.Session, f *feed, in *input)
 		err = failf("none of the files can be read")
 	}
 	return up, sent, err
-}
-
-const (
-	// inlineText is the largest text that travels in the document event itself: with its JSON escapes it must fit a message.
-	inlineText = 128 << 10
-	maxStdin   = bundle.MaxEntry
-)
-
-// stdin reads one text from the standard input.
-func (c *cli) stdin(ctx context.Context, f *feed) (input, error) {
-	b, err := readAll(ctx, c.in, maxStdin+1)
-	if err != nil {
-		return input{}, failf("read the standard input: %w", err)
-	}
-	if len(b) > maxStdin {
-		return input{}, failf("the standard input has more than %d bytes, which one document may have: split it", maxStdin)
-	}
-	return stdinInput(f, b)
-}
-
-func readAll(ctx context.Context, r io.Reader, limit int64) ([]byte, error) {
-	type read struct {
-		b   []byte
-		err error
-	}
-	done := make(chan read, 1)
-	go func() { // a terminal cannot be interrupted while it is read; the process ends with it
-		b, err := io.ReadAll(io.LimitReader(r, limit))
-		done <- read{b, err}
-	}()
-	select {
-	case got := <-done:
-		return got.b, got.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

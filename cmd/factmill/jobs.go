@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -15,21 +13,15 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 )
 
-// How long one question after a job waits: how often progress is shown in lines, and as a bar.
-const (
-	pollWait    = time.Second
-	pollWaitBar = 250 * time.Millisecond
-)
-
 func (c *cli) jobsCmd() *cobra.Command {
-	return parent("jobs", "Look at jobs, wait for one, cancel one", `A job is one ingest call: one or many documents, committed whole or not at all.`,
-		c.jobsListCmd(), c.jobsShowCmd(), c.jobsWatchCmd(), c.jobsCancelCmd())
+	return parent("jobs", "Look at jobs, wait for one, accept or cancel one", `A job is one ingest call: one or many documents, committed whole or not at all.`,
+		c.jobsListCmd(), c.jobsShowCmd(), c.jobsWatchCmd(), c.jobsAcceptCmd(), c.jobsCancelCmd())
 }
 
 func (c *cli) jobsListCmd() *cobra.Command {
 	var req api.JobList
 	cmd := &cobra.Command{
-		Use: "list", Short: "List jobs, newest first", Args: cobra.NoArgs, Long: "List the jobs of the graph, newest first.",
+		Use: "list", Short: "List jobs, newest first", Args: noArgs, Long: "List the jobs of the graph, newest first.",
 		Example: "  factmill jobs list\n  factmill jobs list --state pending --json",
 		RunE: ask(c, "jobs.list", func(*cobra.Command, []string) (any, error) {
 			switch req.State {
@@ -37,7 +29,7 @@ func (c *cli) jobsListCmd() *cobra.Command {
 				return req, nil
 			}
 			return nil, fmt.Errorf("--state is %q: it must be pending, held, committed, rolling_back or rolled_back", req.State)
-		}, render.Jobs),
+		}, func(w io.Writer, r api.JobListReply) error { return render.Jobs(w, r, req.State) }),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.State, "state", "", "only in this `state`: pending, held, committed, rolling_back, rolled_back")
@@ -79,11 +71,40 @@ held, 1 rolled back, 4 committed without some documents. An interrupt leaves the
 		Example: "  factmill jobs watch j42",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
-				raw, st, err := c.wait(ctx, s, args[0], 0)
+				raw, st, err := c.wait(ctx, s, posted{job: args[0]}, 0)
 				if err != nil {
 					return err
 				}
-				return c.finish(raw, st)
+				return c.finish(raw, st, nil)
+			})
+		}),
+	}
+}
+
+// acceptWait is how long the committer waits for the commit of a job that was accepted before it answers.
+const acceptWait = 30 * time.Second
+
+func (c *cli) jobsAcceptCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "accept JOB", Short: "Let a held job commit", Args: cobra.ExactArgs(1),
+		Long: `Let a job that was held before its commit go on, and wait for its end. The exit code is that of an ingest. A job that is not
+held is left alone (job_not_held).`,
+		Example: "  factmill ingest docs/ --hold\n  factmill jobs show j42\n  factmill jobs accept j42",
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			c.timeout += acceptWait
+			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+				raw, err := s.Ask(ctx, "jobs.accept", api.JobAccept{Job: args[0]})
+				if err != nil {
+					return err
+				}
+				st, err := decode[api.JobStatus](raw)
+				if err == nil && !api.Ended(st.State) {
+					raw, st, err = c.wait(ctx, s, posted{job: args[0]}, 0)
+				}
+				if err != nil {
+					return err
+				}
+				return c.finish(raw, st, nil)
 			})
 		}),
 	}
@@ -102,94 +123,4 @@ func (c *cli) jobsCancelCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&req.Reason, "reason", "", "why; it is kept with the job")
 	return cmd
-}
-
-// wait follows a job to its end, or until it is held; expect is how many documents it has at least. Services that are away for a moment are asked again until the time-out.
-func (c *cli) wait(ctx context.Context, s *target.Session, job string, expect int) (json.RawMessage, api.JobStatus, error) {
-	p := render.NewProgress(c.err, false, c.now)
-	defer p.Done()
-	every := pollWait
-	if render.Terminal(c.err) {
-		every = pollWaitBar
-	}
-	var lost time.Time
-	for {
-		raw, err := s.Ask(ctx, "jobs.get", api.JobGet{Job: job, Wait: every.String()})
-		if err == nil {
-			lost = time.Time{}
-			st, err := decode[api.JobStatus](raw)
-			if err != nil {
-				return raw, st, err
-			}
-			if api.Ended(st.State) || st.State == api.JobHeld {
-				return raw, st, nil
-			}
-			done, total, what := render.Step(st, expect)
-			p.Set(done, total, what)
-			continue
-		}
-		if ctx.Err() != nil {
-			return nil, api.JobStatus{}, interrupted(ctx, s, job)
-		}
-		var refused *api.Error
-		if errors.As(err, &refused) && apiCode(refused) != exitUnreachable || !unreachable(err) && refused == nil {
-			return nil, api.JobStatus{}, err
-		}
-		if lost.IsZero() {
-			lost = c.now()
-		}
-		if c.now().Sub(lost) > c.timeout {
-			return nil, api.JobStatus{}, fmt.Errorf("job %s may still run; look with: factmill jobs watch %s: %w", job, job, err)
-		}
-		if err := pause(ctx, every/2); err != nil {
-			return nil, api.JobStatus{}, interrupted(ctx, s, job)
-		}
-	}
-}
-
-func interrupted(ctx context.Context, s *target.Session, job string) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return fmt.Errorf("job %s is taken up at the next start: %w", job, cause)
-	}
-	if s.Embedded {
-		return failf("interrupted: job %s is taken up when something works on %s next; factmill jobs watch %s --data %s waits for it", job, s.Dir, job, s.Dir)
-	}
-	return failf("interrupted: job %s goes on without this command; factmill jobs watch %s waits for it, jobs cancel stops it", job, job)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// finish prints what a job did, and turns its end into the exit code.
-func (c *cli) finish(raw json.RawMessage, st api.JobStatus) error {
-	if err := reply(c, raw, render.Job); err != nil {
-		return err
-	}
-	return jobResult(c, st)
-}
-
-func jobResult(c *cli, st api.JobStatus) error {
-	switch {
-	case st.State == api.JobRolledBack:
-		reason := st.Reason
-		if reason == "" {
-			reason = "no reason is recorded"
-		}
-		return failf("job %s was rolled back, nothing of it is in the graph: %s", st.Job, reason)
-	case st.State == api.JobHeld:
-		c.say("job %s is held until somebody looks: factmill review list --kind job", st.Job)
-		return nil
-	case st.Failed() > 0:
-		return &coded{exitPartial, fmt.Errorf("job %s is done, but %s did not make it; factmill jobs show %s says why", st.Job,
-			render.Count(st.Failed(), "document", "documents"), st.Job)}
-	}
-	return nil
 }

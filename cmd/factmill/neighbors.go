@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 func (c *cli) neighborsCmd() *cobra.Command {
@@ -13,11 +17,21 @@ func (c *cli) neighborsCmd() *cobra.Command {
 		Use: "neighbors ID | --type T NAME", Short: "Show what stands around an entity", Args: cobra.MinimumNArgs(1),
 		Long:    "Show the entities and relations up to --depth steps around an entity, each relation with a sentence that says so.",
 		Example: "  factmill neighbors --type Person 'Ada Lovelace'\n  factmill neighbors 'Acme Ltd' --depth 2 --relation WORKS_FOR --direction in",
-		RunE: ask(c, "query.neighbors", func(_ *cobra.Command, args []string) (any, error) {
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			var err error
-			req.ID, req.Name, err = oneEntity(req.Type, args)
-			return req, err
-		}, render.Subgraph),
+			if req.ID, req.Name, err = oneEntity(req.Type, args); err != nil {
+				return usage(err)
+			}
+			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+				raw, err := s.Ask(ctx, "query.neighbors", req)
+				if err != nil {
+					return explain(ctx, s, err, []named{{schema.KindEntity, req.Type}})
+				}
+				return replyAnd(c, raw, render.Subgraph, func(r api.Subgraph) {
+					c.whyEmpty(ctx, s, len(r.Edges), relationTypes(req.RelationTypes))
+				})
+			})
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "the entity's `type`")

@@ -1,14 +1,37 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/schema"
 )
+
+// typesOf are the types of ends that are written "Type:name".
+func typesOf(ends []string) []named {
+	var out []named
+	for _, e := range ends {
+		if label, _, ok := strings.Cut(e, ":"); ok {
+			out = append(out, named{schema.KindEntity, label})
+		}
+	}
+	return out
+}
+
+func showPath(w io.Writer, r api.Subgraph) error {
+	if len(r.Nodes) == 0 {
+		_, err := fmt.Fprintln(w, "no path within that many steps: try a larger --max-depth")
+		return err
+	}
+	return render.Subgraph(w, r)
+}
 
 func (c *cli) pathCmd() *cobra.Command {
 	var req api.Path
@@ -18,15 +41,17 @@ func (c *cli) pathCmd() *cobra.Command {
 
 An end is an id, "Type:name", or a name that only one type has.`,
 		Example: "  factmill path 'Person:Ada Lovelace' 'Organization:Acme Ltd'\n  factmill path Ada 'Acme Ltd' --max-depth 6",
-		RunE: ask(c, "query.path", func(_ *cobra.Command, args []string) (any, error) {
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			req.From, req.To = args[0], args[1]
-			return req, nil
-		}, func(w io.Writer, r api.Subgraph) error {
-			if len(r.Nodes) == 0 {
-				_, err := fmt.Fprintln(w, "no path within that many steps: try a larger --max-depth")
-				return err
-			}
-			return render.Subgraph(w, r)
+			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+				raw, err := s.Ask(ctx, "query.path", req)
+				if err != nil {
+					return explain(ctx, s, err, typesOf(args))
+				}
+				return replyAnd(c, raw, showPath, func(r api.Subgraph) {
+					c.whyEmpty(ctx, s, len(r.Nodes), relationTypes(req.RelationTypes))
+				})
+			})
 		}),
 	}
 	f := cmd.Flags()

@@ -16,7 +16,7 @@ func (c *cli) provisionCmd() *cobra.Command {
 	var apply bool
 	options := bus.TableOptions{}
 	cmd := &cobra.Command{
-		Use: "provision", Short: "Plan and make the streams and consumers", Args: cobra.NoArgs,
+		Use: "provision", Short: "Plan and make the streams and consumers", Args: noArgs,
 		Long: `Compare the streams, consumers and buckets that Factmill uses with what the NATS server has, and print the plan: what would be
 made or changed, field by field. --apply carries it out. Services refuse to start while what they rely on differs.`,
 		Example: `  factmill provision --nats nats://127.0.0.1:4222

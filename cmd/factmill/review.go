@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/pkg/api"
@@ -19,8 +21,9 @@ func (c *cli) reviewListCmd() *cobra.Command {
 	var req api.ReviewList
 	var state, schema string
 	var limit int
+	var chosen bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List candidate groups, most seen first", Args: cobra.NoArgs,
+		Use: "list", Short: "List candidate groups, most seen first", Args: noArgs,
 		Long:    "List the groups of equal candidates: most seen first, then most confident, then by key.",
 		Example: "  factmill review list\n  factmill review list --kind entity --label Instrument --min-count 3\n  factmill review list --state all --json",
 		RunE: ask(c, "review.list", func(cmd *cobra.Command, _ []string) (any, error) {
@@ -28,6 +31,7 @@ func (c *cli) reviewListCmd() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
+			cmd.LocalFlags().Visit(func(f *pflag.Flag) { chosen = chosen || f.Name != "include-covered" })
 			if cmd.Flags().Changed("limit") {
 				m["limit"] = limit
 			}
@@ -38,7 +42,7 @@ func (c *cli) reviewListCmd() *cobra.Command {
 				m["schema"] = schema
 			}
 			return m, nil
-		}, render.Groups),
+		}, func(w io.Writer, r api.ReviewListReply) error { return render.Groups(w, r, chosen) }),
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&req.Kinds, "kind", nil, "entity, relation, property, match, stale, conflict, job; comma separated or repeated")
@@ -100,7 +104,7 @@ func (c *cli) reviewShowCmd() *cobra.Command {
 
 func (c *cli) reviewStatsCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "stats", Short: "Count what waits", Args: cobra.NoArgs, Long: "Count the review queue by kind, state and label.",
+		Use: "stats", Short: "Count what waits", Args: noArgs, Long: "Count the review queue by kind, state and label.",
 		Example: "  factmill review stats --json",
 		RunE: ask(c, "review.stats", func(*cobra.Command, []string) (any, error) {
 			return struct{}{}, nil

@@ -7,13 +7,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/events"
@@ -33,6 +33,8 @@ type cli struct {
 	// keys holds the flags of configuration values: by flag name the key it sets.
 	keys map[string]string
 
+	verbose int
+
 	cfg *app.Config
 	// ran says that a command's own code was reached: errors before it are wrong usage.
 	ran bool
@@ -49,15 +51,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer, env []string) int {
 	if err == nil {
 		return exitDone
 	}
-	if !c.ran {
-		_, _ = fmt.Fprintf(errOut, "factmill: %s\nsee: %s --help\n", render.Block(err.Error()), cmd.CommandPath())
-		return exitUsage
-	}
-	var quiet *coded
-	if !errors.As(err, &quiet) || quiet.err != nil {
-		_, _ = fmt.Fprintf(errOut, "factmill: %s\n", render.Block(message(err)))
-	}
-	return exitCode(err)
+	return c.report(ctx, cmd.CommandPath(), args, err)
 }
 
 // interruptible returns a context that the first interrupt ends; the second one ends the process.
@@ -108,7 +102,7 @@ const rootExample = `  factmill demo                                   the sampl
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "factmill", Short: "Documents in, reviewed facts out", Long: rootLong, Example: rootExample,
-		SilenceErrors: true, SilenceUsage: true,
+		SilenceErrors: true, SilenceUsage: true, Version: version, SuggestionsMinimumDistance: 2,
 		Args: func(cmd *cobra.Command, args []string) error { return noSuchCommand(cmd, args) },
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -116,6 +110,8 @@ func (c *cli) root() *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetVersionTemplate(versionLine())
+	root.SetHelpCommand(helpCmd())
 	c.globalFlags(root)
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "feed", Title: "Feed the graph:"},
@@ -124,7 +120,8 @@ func (c *cli) root() *cobra.Command {
 	for group, commands := range map[string][]*cobra.Command{
 		"run":  {c.upCmd(), c.demoCmd(), c.runCmd(), c.serveCmd()},
 		"feed": {c.ingestCmd(), c.updateCmd(), c.deleteCmd(), c.jobsCmd()},
-		"ask":  {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(), c.exportCmd()},
+		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(),
+			c.documentsCmd(), c.entitiesCmd(), c.factsCmd(), c.exportCmd()},
 		"rule": {c.schemaCmd(), c.settingsCmd(), c.reviewCmd()},
 		"care": {c.deadLettersCmd(), c.provisionCmd(), c.verifyCmd(), c.configCmd(), c.versionCmd()},
 	} {
@@ -136,16 +133,55 @@ func (c *cli) root() *cobra.Command {
 	return root
 }
 
+// helpCmd is cobra's help command, but for a command that is not there: that is wrong usage.
+func helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Show what a command does and takes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = noSuchCommand(found, rest)
+			}
+			if err != nil {
+				return err
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// noArgs is for commands without arguments; cobra would call the first one an unknown command.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s accepts no arguments, but got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
 // noSuchCommand is for commands that only hold others: cobra would print their help and succeed.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	hint := ""
-	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-		hint = fmt.Sprintf(", did you mean %q?", s[0])
+	if s := suggestion(cmd, args[0]); s != "" {
+		hint = fmt.Sprintf(", did you mean %q?", s)
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
+}
+
+// suggestion is the command that was probably meant: the one that other programs call so, else the one that is spelled most alike.
+func suggestion(cmd *cobra.Command, word string) string {
+	for _, x := range cmd.Commands() {
+		if slices.Contains(x.SuggestFor, strings.ToLower(word)) {
+			return x.Name()
+		}
+	}
+	if s := cmd.SuggestionsFor(word); len(s) > 0 {
+		return s[0]
+	}
+	return ""
 }
 
 // parent is a command that only holds others. Without one of them it is wrong usage.
@@ -183,9 +219,16 @@ func (c *cli) do(f func(ctx context.Context, cmd *cobra.Command, args []string) 
 	}
 }
 
-// with runs f at the target that flags and configuration name.
+// with runs f, which reads, at the target that flags and configuration name.
 func (c *cli) with(ctx context.Context, cmd *cobra.Command, f func(ctx context.Context, s *target.Session) error) error {
-	s, err := target.Open(ctx, c.target(cmd))
+	return c.open(ctx, cmd, target.WaitAnswers, f)
+}
+
+// open runs f at the target that flags and configuration name, once what it waits for is there.
+func (c *cli) open(ctx context.Context, cmd *cobra.Command, wait target.Wait, f func(ctx context.Context, s *target.Session) error) error {
+	o := c.target(cmd)
+	o.Wait = wait
+	s, err := target.Open(ctx, o)
 	if errors.Is(err, target.ErrBothTargets) {
 		return usage(err)
 	}
@@ -227,7 +270,11 @@ func ask[T any](c *cli, verb string, request func(cmd *cobra.Command, args []str
 		if err != nil {
 			return usage(err)
 		}
-		return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+		wait := target.WaitAnswers
+		if strings.HasPrefix(verb, "review.") {
+			wait = target.WaitReview
+		}
+		return c.open(ctx, cmd, wait, func(ctx context.Context, s *target.Session) error {
 			raw, err := s.Ask(ctx, verb, req)
 			if err != nil {
 				return err

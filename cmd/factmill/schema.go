@@ -77,7 +77,7 @@ func (c *cli) actor() string {
 func (c *cli) schemaShowCmd() *cobra.Command {
 	var req api.SchemaGet
 	cmd := &cobra.Command{
-		Use: "show", Short: "Show the active schema", Args: cobra.NoArgs,
+		Use: "show", Short: "Show the active schema", Args: noArgs,
 		Long:    "Show the schema that is active in the graph, as the file that was put, or an earlier revision of it.",
 		Example: "  factmill schema show > schema.yaml\n  factmill schema show --revision 1 --json",
 		RunE: ask(c, "schema.get", func(*cobra.Command, []string) (any, error) { return req, nil },
@@ -269,7 +269,7 @@ func (c *cli) showDiff(changes []schema.Change, revision uint64) error {
 
 func (c *cli) schemaHistoryCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "history", Short: "List the schemas that the graph had", Args: cobra.NoArgs,
+		Use: "history", Short: "List the schemas that the graph had", Args: noArgs,
 		Long: "List every schema that was active in the graph, newest first.", Example: "  factmill schema history",
 		RunE: ask(c, "schema.history", func(*cobra.Command, []string) (any, error) { return struct{}{}, nil },
 			func(w io.Writer, r api.SchemaHistoryReply) error {

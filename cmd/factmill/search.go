@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
 )
 
@@ -13,15 +15,32 @@ func (c *cli) searchCmd() *cobra.Command {
 	var req api.Search
 	var metadata []string
 	cmd := &cobra.Command{
-		Use: "search QUERY", Short: "Search entities, relations and texts", Args: cobra.MinimumNArgs(1),
+		SuggestFor: []string{"find", "query", "grep"}, Use: "search QUERY", Short: "Search entities, relations and texts", Args: cobra.MinimumNArgs(1),
 		Long:    "Search names and texts by words, best first. Unreviewed candidates are never among the hits.",
 		Example: "  factmill search 'telescope mirror'\n  factmill search ada --kinds entity --label Person\n  factmill search grant --scope public --metadata year=2024 --limit 20",
-		RunE: ask(c, "query.search", func(_ *cobra.Command, args []string) (any, error) {
-			req.Q = strings.Join(args, " ")
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if req.Q = strings.Join(args, " "); strings.TrimSpace(req.Q) == "" {
+				return usagef("give at least one word to search for")
+			}
 			m, err := pairs(metadata)
+			if err != nil {
+				return usage(err)
+			}
 			req.Filters.Metadata = m
-			return req, err
-		}, render.Hits),
+			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+				raw, err := s.Ask(ctx, "query.search", req)
+				if err != nil {
+					return err
+				}
+				return replyAnd(c, raw, render.Hits, func(r api.SearchReply) {
+					var labels []named
+					for _, l := range req.Filters.Labels {
+						labels = append(labels, named{label: l})
+					}
+					c.whyEmpty(ctx, s, len(r.Hits), labels)
+				})
+			})
+		}),
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&req.Kinds, "kinds", nil, "entity, relation, chunk; comma separated")

@@ -37,6 +37,9 @@ Services: ` + strings.Join(serviceNames(), ", ") + ", all.",
 			if c.cfg.Get("nats.url") == "" {
 				return usagef("serve needs a NATS server: give --nats URL or FACTMILL_NATS_URL (factmill up brings its own)")
 			}
+			if err := c.checkServed(chosen); err != nil {
+				return err
+			}
 			if http == "" {
 				http = c.cfg.Get("http.listen")
 			}
@@ -77,12 +80,32 @@ func choose(names []string) ([]target.Builder, error) {
 	return out, nil
 }
 
+// checkServed refuses what the chosen services cannot run with: the committer without a directory (the default one belongs to up:
+// nobody means it for a server), an extractor that is to insist on a mode that it does not serve.
+func (c *cli) checkServed(chosen []target.Builder) error {
+	for _, b := range chosen {
+		switch b.Name {
+		case "committer":
+			if c.cfg.Get("data") == "" {
+				return usagef("serve committer needs a data directory: give --data DIR, FACTMILL_DATA, or data in the configuration file")
+			}
+		case "extractor":
+			if err := c.checkPinned(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // serve runs services until ctx is done. Each has a connection of its own.
 func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (err error) {
 	log := c.logger(slog.LevelInfo)
-	dir, err := target.Dir(c.cfg, c.getenv)
-	if err != nil {
-		return usage(err)
+	dir := ""
+	if c.cfg.Get("data") != "" {
+		if dir, err = target.Dir(c.cfg, c.getenv); err != nil {
+			return usage(err)
+		}
 	}
 	for _, b := range chosen {
 		if b.Name != "committer" {

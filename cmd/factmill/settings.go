@@ -29,7 +29,7 @@ func showSettings(w io.Writer, r api.SettingsReply) error {
 
 func (c *cli) settingsGetCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "get", Short: "Show the graph's settings", Args: cobra.NoArgs, Long: "Show every pipeline setting of the graph.",
+		Use: "get", Short: "Show the graph's settings", Args: noArgs, Long: "Show every pipeline setting of the graph.",
 		Example: "  factmill settings get",
 		RunE:    ask(c, "settings.get", func(*cobra.Command, []string) (any, error) { return struct{}{}, nil }, showSettings),
 	}
@@ -42,7 +42,7 @@ func (c *cli) settingsPutCmd() *cobra.Command {
 fingerprint a change moves are read again when they are ingested next.
 
 Settings are: ` + strings.Join(settings.Names(), ", ") + ".",
-		Example: "  factmill settings put chunker.size=300\n  factmill settings put extractor.mode=hybrid ollama.model=qwen3:4b",
+		Example: "  factmill settings put chunker.size=300\n  factmill settings put resolver.top_k=20 extractor.floor=0.4",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			req := api.SettingsPut{Settings: map[string]string{}, Actor: c.actor()}
 			for _, a := range args {
@@ -57,6 +57,11 @@ Settings are: ` + strings.Join(settings.Names(), ", ") + ".",
 					return usagef("%s stands twice", name)
 				}
 				req.Settings[name] = v
+			}
+			if mode, ok := req.Settings[modeSetting]; ok {
+				if err := checkMode(strings.TrimSpace(mode)); err != nil {
+					return err
+				}
 			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
 				raw, err := s.Ask(ctx, "settings.put", req)

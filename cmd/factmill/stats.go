@@ -8,7 +8,7 @@ import (
 
 func (c *cli) statsCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "stats", Short: "Count what the graph holds", Args: cobra.NoArgs,
+		Use: "stats", Short: "Count what the graph holds", Args: noArgs,
 		Long:    "Count documents, entities, relations and candidates of the graph, by type, at its current sequence.",
 		Example: "  factmill stats\n  factmill stats --graph papers --json",
 		RunE: ask(c, "query.stats", func(*cobra.Command, []string) (any, error) {

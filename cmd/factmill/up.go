@@ -30,7 +30,7 @@ was committed is lost either way.`
 func (c *cli) upCmd() *cobra.Command {
 	var listen, http string
 	cmd := &cobra.Command{
-		Use: "up", Short: "Run everything here until interrupted", Args: cobra.NoArgs, Long: upLong,
+		SuggestFor: []string{"start", "server", "daemon"}, Use: "up", Short: "Run everything here until interrupted", Args: noArgs, Long: upLong,
 		Example: `  factmill up
   factmill up --data ./graph --listen 127.0.0.1:4333 --http 127.0.0.1:8080
   factmill up --extractor.mode rules --chunker.size 300`,
@@ -56,7 +56,11 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 	if err != nil {
 		return nil, usage(err)
 	}
+	if err := c.checkPinned(); err != nil {
+		return nil, err
+	}
 	o := c.target(cmd)
+	o.Wait = target.WaitAll
 	o.Listen, o.HTTP, o.Log = listen, http, c.logger(slog.LevelInfo)
 	if http == "" {
 		o.HTTP = c.cfg.Get("http.listen")
@@ -70,6 +74,9 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 	}
 	if err := c.pin(ctx, s); err != nil {
 		return nil, errors.Join(err, s.Close())
+	}
+	if err := c.checkGraph(ctx, s); err != nil { // it may be put right while this runs
+		c.say("warning: %v", err)
 	}
 	return s, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,9 @@ only the old version stated go; what did not change is left alone.`,
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return usagef("the key is empty")
+			}
+			if info, err := os.Stat(args[1]); err == nil && info.IsDir() {
+				return usagef("update takes one file, and %s is a directory: factmill ingest %s puts all of its files in", args[1], quoted(args[1]))
 			}
 			f.event.Op, f.event.Key = events.OpUpdate, args[0]
 			return c.feed(ctx, cmd, f, args[1:])

@@ -17,7 +17,7 @@ const verifyTimeout = time.Hour
 func (c *cli) verifyCmd() *cobra.Command {
 	var req api.Verify
 	cmd := &cobra.Command{
-		Use: "verify", Short: "Check every key of the store", Args: cobra.NoArgs,
+		Use: "verify", Short: "Check every key of the store", Args: noArgs,
 		Long: `Check that no key of the store refers to a missing one, that every quote slices out of its text, that every fact equals
 what its documents state, and that the counts are right. --schema also lists missing required values and relations beyond
 their cardinality. Problems end with exit code 1.`,

@@ -18,29 +18,33 @@ import (
 var builders = []target.Builder{
 	{Name: "committer", Build: func(cfg *app.Config, dir string, _ bool, deps app.Deps) (app.Service, error) {
 		c := committer.FromConfig(cfg)
-		c.Dir = filepath.Join(dir, "store")
+		c.Dir, c.Version = filepath.Join(dir, "store"), version
 		return committer.New(c, deps)
 	}},
 	{Name: "reviewer", Build: func(cfg *app.Config, _ string, _ bool, deps app.Deps) (app.Service, error) {
-		return reviewer.New(reviewer.FromConfig(cfg), deps)
+		c := reviewer.FromConfig(cfg)
+		c.Version = version
+		return reviewer.New(c, deps)
 	}},
 	{Name: "resolver", Build: func(cfg *app.Config, _ string, pinned bool, deps app.Deps) (app.Service, error) {
 		c := resolver.FromConfig(cfg)
-		c.Pinned = pins(c.Pinned, pinned)
+		c.Pinned, c.Version = pins(c.Pinned, pinned), version
 		return resolver.New(c, deps)
 	}},
 	{Name: "extractor", Build: func(cfg *app.Config, _ string, pinned bool, deps app.Deps) (app.Service, error) {
 		c := extractor.FromConfig(cfg)
-		c.Pinned = pins(c.Pinned, pinned)
+		c.Pinned, c.Version = pins(c.Pinned, pinned), version
 		return extractor.New(c, deps)
 	}},
 	{Name: "chunker", Build: func(cfg *app.Config, _ string, pinned bool, deps app.Deps) (app.Service, error) {
 		c := chunker.FromConfig(cfg)
-		c.Pinned = pins(c.Pinned, pinned)
+		c.Pinned, c.Version = pins(c.Pinned, pinned), version
 		return chunker.New(c, deps)
 	}},
 	{Name: "loader", Build: func(cfg *app.Config, _ string, _ bool, deps app.Deps) (app.Service, error) {
-		return loader.New(loader.FromConfig(cfg), deps)
+		c := loader.FromConfig(cfg)
+		c.Version = version
+		return loader.New(c, deps)
 	}},
 }
 

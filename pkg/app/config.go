@@ -309,26 +309,35 @@ func sortedKeys(m map[string]string) []string {
 	return out
 }
 
-// hint names the known key that shares the most with a mistyped one.
+// hint names the known key that was probably meant.
 func hint(name string) string {
+	known := make([]string, len(Keys))
+	for i, k := range Keys {
+		known[i] = k.Name
+	}
+	if best := nearest(name, known); best != "" {
+		return fmt.Sprintf(", did you mean %q?", best)
+	}
+	return ""
+}
+
+// nearest is the known name that shares the most with a mistyped one, at its beginning and its end; empty when none is near.
+func nearest(name string, known []string) string {
 	best, score := "", 2
-	for _, k := range Keys {
+	for _, k := range known {
 		n := 0
-		for n < len(k.Name) && n < len(name) && k.Name[n] == name[n] {
+		for n < len(k) && n < len(name) && k[n] == name[n] {
 			n++
 		}
 		m := 0
-		for m < len(k.Name)-n && m < len(name)-n && k.Name[len(k.Name)-1-m] == name[len(name)-1-m] {
+		for m < len(k)-n && m < len(name)-n && k[len(k)-1-m] == name[len(name)-1-m] {
 			m++
 		}
-		if n+m > score && abs(len(k.Name)-len(name)) < 4 {
-			best, score = k.Name, n+m
+		if n+m > score && abs(len(k)-len(name)) < 4 {
+			best, score = k, n+m
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", best)
+	return best
 }
 
 func abs(n int) int {

@@ -52,3 +52,16 @@ func TestConfigRefuses(t *testing.T) {
 	_, err = app.LoadConfig("", nil, map[string]string{"nope": "1"})
 	require.ErrorContains(t, err, "unknown flag --nope")
 }
+
+// A variable that nobody reads is said, with the one that was probably meant; those that Kubernetes makes are passed over.
+func TestUnknownEnv(t *testing.T) {
+	require.Equal(t, []string{
+		"the environment variable FACTMILL_CHUNKER_SISE is unknown and not used, did you mean FACTMILL_CHUNKER_SIZE?",
+		"the environment variable FACTMILL_CONFG is unknown and not used, did you mean FACTMILL_CONFIG?",
+		"the environment variable FACTMILL_XYZZY is unknown and not used",
+	}, app.UnknownEnv([]string{
+		"FACTMILL_XYZZY=1", "FACTMILL_CHUNKER_SISE=300", "FACTMILL_CHUNKER_SISE=301", "FACTMILL_CONFG=f", "FACTMILL_CONFIG=f", "FACTMILL_ACTOR=me",
+		"FACTMILL_CHUNKER_SIZE=300", "FACTMILLER=1", "PATH=/bin", "FACTMILL_PORT=tcp://10.0.0.1:4222", "FACTMILL_SERVICE_HOST=10.0.0.1",
+		"FACTMILL_NATS_SERVICE_PORT_CLIENT=4222", "FACTMILL_NATS_PORT_4222_TCP_ADDR=10.0.0.1", "FACTMILL_DATA=d",
+	}))
+}

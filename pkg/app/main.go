@@ -56,17 +56,35 @@ func MainContext(ctx context.Context, name, version string, args, environ []stri
 		fmt.Fprintf(stderr, "factmill-%s: no NATS server given: set --nats.url or %s\n", name, EnvName("nats.url"))
 		return ExitUsage
 	}
-	err = serve(ctx, name, version, cfg, stderr, build)
+	err = serve(ctx, name, version, cfg, environ, stderr, build)
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.Is(err, bus.ErrUnreachable), errors.Is(err, bus.ErrRefused):
 		fmt.Fprintf(stderr, "factmill-%s: %v\n", name, err)
 		return ExitUnreachable
+	case errors.Is(err, ErrConfig), errors.Is(err, bus.ErrDiffers):
+		fmt.Fprintf(stderr, "factmill-%s: %v\n", name, err)
+		return ExitUsage
 	default:
 		fmt.Fprintf(stderr, "factmill-%s: %v\n", name, err)
 		return ExitFailed
 	}
+}
+
+// ErrConfig is wrapped by the errors of services that cannot be made as they are configured; see Misconfigured.
+var ErrConfig = errors.New("wrong configuration")
+
+type misconfigured struct{ error }
+
+func (e misconfigured) Unwrap() []error { return []error{ErrConfig, e.error} }
+
+// Misconfigured makes err one that wraps ErrConfig and reads as before: a process ends with code 2 on it. nil stays nil.
+func Misconfigured(err error) error {
+	if err == nil {
+		return nil
+	}
+	return misconfigured{err}
 }
 
 // BusOptions are the connection's options as configured.
@@ -83,8 +101,11 @@ func (c *Config) Table() bus.Table {
 	return bus.NewTable(bus.TableOptions{AckWait: c.Duration("bus.ack_wait")})
 }
 
-func serve(ctx context.Context, name, version string, cfg *Config, stderr io.Writer, build Build) error {
+func serve(ctx context.Context, name, version string, cfg *Config, environ []string, stderr io.Writer, build Build) error {
 	log := cfg.Logger(stderr).With("service", name)
+	for _, w := range UnknownEnv(environ) {
+		log.Warn(w)
+	}
 	o := cfg.BusOptions(name)
 	o.Log = log
 	conn, err := bus.Connect(ctx, o)

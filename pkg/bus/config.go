@@ -38,7 +38,8 @@ type RunConfig struct {
 	Lost func(in events.Event, f graph.Failure) []events.Event
 	// Status tells whether the runner can work. Defaults to a private one.
 	Status *Status
-	// Log defaults to the connection's; Metrics to a private registry; Now to time.Now.
+	// Log names the service already, and defaults to the connection's with the service's name; Metrics defaults to a private
+	// registry, Now to time.Now.
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time
@@ -89,7 +90,7 @@ func (c RunConfig) withDefaults(log *slog.Logger, batch bool) (RunConfig, error)
 		c.Status = &Status{}
 	}
 	if c.Log == nil {
-		c.Log = log
+		c.Log = log.With("service", c.Service)
 	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
@@ -100,7 +101,7 @@ func (c RunConfig) withDefaults(log *slog.Logger, batch bool) (RunConfig, error)
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano())
 	}
-	c.Log = c.Log.With("service", c.Service, "stream", c.Stream)
+	c.Log = c.Log.With("stream", c.Stream)
 	return c, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -21,9 +22,16 @@ const (
 	panicTries = 3
 	// goneTries before a message whose body is not kept is parked: a replica of the bucket may lag.
 	goneTries = 3
+	// startUp is how long after its own start a runner takes it for normal that a dependency does not answer yet: services that
+	// start together wait for each other.
+	startUp = 10 * time.Second
 	// unservedDelay of a message that this service's settings cannot serve: another replica may.
 	unservedDelay = 2 * time.Second
 )
+
+// bodyWeight is about how many times its size a body needs from its fetch to the publishing of what was made of it: the body, its
+// decoded form, what the handler makes of it, and that encoded.
+const bodyWeight = 8
 
 // task is a message on its way through the runner.
 type task struct {
@@ -105,8 +113,7 @@ func (r *runner) body(t *task) ([]byte, error) {
 	if _, job, _, err := parseRef(ref); err != nil || job != at.Job {
 		return nil, fault.Fatal("undecodable", "the reference %q does not belong to %s", ref, at)
 	}
-	// Decoding needs about as much again.
-	t.bytes = min(2*refSize(t.item.msg.Header), maxRefBytes)
+	t.bytes = min(bodyWeight*refSize(t.item.msg.Header), maxRefBytes)
 	if err := r.bodies.Acquire(r.work, t.bytes); err != nil {
 		t.bytes = 0
 		return nil, err
@@ -191,7 +198,11 @@ func (r *runner) pause(f *fault.Error, err error, d time.Duration) bool {
 	r.mu.Unlock()
 	if first {
 		r.cfg.Status.hinder(r.name, "down", f.Code+": "+err.Error())
-		r.cfg.Log.Warn("paused, a dependency is down", "code", f.Code, "error", err)
+		level := slog.LevelWarn
+		if r.cfg.Now().Sub(r.began) < startUp {
+			level = slog.LevelInfo
+		}
+		r.cfg.Log.Log(r.work, level, "paused, a dependency is down", "code", f.Code, "error", err)
 		r.pump.close(false)
 		r.pump.backAll(time.Second)
 	}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"regexp"
 	"strconv"
@@ -85,7 +86,7 @@ func (r *runner) dead(ctx context.Context, t *task, code string, err error) (*ev
 	if at, perr := events.ParseSubject(m.Subject); perr == nil {
 		d.Graph, d.Job, d.Doc = at.Graph, at.Job, at.Item
 		if at.Kind == events.KindIngest {
-			d.Job, d.Doc = events.SeqJob(t.in.Seq), "event"
+			d.Job, d.Doc = jobOf(m, t.in.Seq), "event"
 		}
 	}
 	if !subjectToken.MatchString(d.Job) {
@@ -116,6 +117,20 @@ func (r *runner) dead(ctx context.Context, t *task, code string, err error) (*ev
 	d.Headers[events.HeaderBody] = ref
 	d.Headers[HeaderBodySize] = strconv.Itoa(len(m.Data))
 	return d, nil
+}
+
+// jobOf is the job of a document event: the one that it names, else the one of its number.
+func jobOf(m *nats.Msg, seq uint64) string {
+	var named struct {
+		Job string `json:"job"`
+	}
+	if json.Unmarshal(m.Data, &named) != nil { // a text, or nothing that can be read
+		named.Job = m.Header.Get("Factmill-Job")
+	}
+	if events.CheckJob(named.Job) != nil {
+		return events.SeqJob(seq)
+	}
+	return named.Job
 }
 
 // handBack returns a message that did not fail. The broker counts the delivery all the same: before the count says that it

@@ -30,6 +30,8 @@ type runner struct {
 	work context.Context
 	pub  context.Context
 
+	began time.Time
+
 	mu     sync.Mutex
 	rng    *rand.Rand // guarded by mu
 	paused int        // workers that wait for a dependency; guarded by mu
@@ -112,6 +114,7 @@ func (r *runner) run(ctx context.Context, workers int, work func(stop <-chan str
 	if err := r.pump.open(); err != nil {
 		return err
 	}
+	r.began = r.cfg.Now()
 	r.cfg.Status.set(r.name, true)
 	defer r.cfg.Status.set(r.name, false)
 

@@ -109,7 +109,7 @@ func TestDocumentErrorsFollowThePolicy(t *testing.T) {
 			in.Job.ErrorPolicy = policy
 			r.publish(in)
 			r.start(config(), func(context.Context, bus.Delivery) ([]events.Event, error) {
-				return nil, fault.Bad("no_text", "nothing to read in %s", "d1")
+				return nil, &fault.Error{Class: fault.Document, Code: "no_text", Items: 3, Err: errors.New("nothing to read in d1")}
 			})
 			r.awaitCount(bus.StreamLoaded, 0)
 			e := decodeAt[events.Ended](r, bus.StreamCommit, 1)
@@ -123,8 +123,10 @@ func TestDocumentErrorsFollowThePolicy(t *testing.T) {
 			require.Zero(t, r.count(bus.StreamDead))
 			if policy != events.PolicyQuarantine {
 				require.Empty(t, e.Body)
+				require.Zero(t, e.Items)
 				return
 			}
+			require.Equal(t, []any{"doc.loaded", 3}, []any{e.BodyKind, e.Items})
 			body, err := r.GetBody(t.Context(), "default", e.Body, 0)
 			require.NoError(t, err)
 			require.Contains(t, string(body), `"text":"the text"`)
@@ -148,6 +150,7 @@ func TestPermanentErrorsAndPanicsAreParked(t *testing.T) {
 	require.Equal(t, 2, r.count(bus.StreamDead))
 	d := decodeAt[events.Dead](r, bus.StreamDead, 1)
 	require.Equal(t, "factmill.default.dead.chunker.job1.d1", r.at(bus.StreamDead, 1).Subject)
+	require.Equal(t, "key of d1", d.Item)
 	require.Equal(t, "broken", d.Code)
 	require.Equal(t, "cannot ever work", d.Error)
 	require.Equal(t, bus.StreamLoaded, d.Stream)
@@ -159,7 +162,9 @@ func TestPermanentErrorsAndPanicsAreParked(t *testing.T) {
 	require.Equal(t, "panic", p.Code)
 	require.Equal(t, "the handler panicked: boom", p.Error)
 	require.Equal(t, uint64(3), p.Attempts, "a panic is tried three times")
-	require.Equal(t, events.OutcomeFailed, decodeAt[events.Ended](r, bus.StreamCommit, 1).Outcome)
+	end := decodeAt[events.Ended](r, bus.StreamCommit, 1)
+	require.Equal(t, []string{events.OutcomeFailed, "FACTMILL_LOADED:1"}, []string{end.Outcome, end.Parked})
+	require.False(t, r.at(bus.StreamCommit, 1).Time.Before(r.at(bus.StreamDead, 1).Time), "the letter lies there before its document ends")
 	require.Equal(t, 2, r.count(bus.StreamCommit))
 	require.InDelta(t, 2, counter(reg, "dead"), 0)
 	require.InDelta(t, 2, counter(reg, "retried"), 0)
@@ -225,6 +230,29 @@ func TestUndecodableMessagesAreParked(t *testing.T) {
 	subjects := []string{r.at(bus.StreamDead, 1).Subject, r.at(bus.StreamDead, 2).Subject}
 	require.ElementsMatch(t, []string{"factmill.default.dead.chunker.job1.d1", "factmill.default.dead.chunker.unknown.unknown"}, subjects)
 	require.Equal(t, "undecodable", decodeAt[events.Dead](r, bus.StreamDead, 1).Code)
+}
+
+func TestAParkedDocumentEventNamesItsJob(t *testing.T) {
+	r := newRig(t)
+	for _, e := range []struct {
+		body   string
+		header map[string]string
+	}{
+		{`{"job":"nightly","text":"x"}`, nil}, {`{"text":"x"}`, nil}, {"a text", map[string]string{"Factmill-Job": "by-header"}}, {`{"job":"no.token"}`, nil},
+	} {
+		_, err := r.Ingest(t.Context(), "default", []byte(e.body), e.header)
+		require.NoError(t, err)
+	}
+	cfg := config()
+	cfg.Service, cfg.Stream, cfg.Durable, cfg.Concurrency = "loader", bus.StreamIngest, bus.DurableLoader, 1
+	r.start(cfg, func(context.Context, bus.Delivery) ([]events.Event, error) { return nil, fault.Fatal("broken", "no") })
+	r.awaitCount(bus.StreamDead, 4)
+	var got []string
+	for seq := range uint64(4) {
+		got = append(got, r.at(bus.StreamDead, seq+1).Subject)
+	}
+	require.ElementsMatch(t, []string{"factmill.default.dead.loader.nightly.event", "factmill.default.dead.loader.j2.event",
+		"factmill.default.dead.loader.by-header.event", "factmill.default.dead.loader.j4.event"}, got)
 }
 
 func TestALargeDeadLetterTravelsByReference(t *testing.T) {

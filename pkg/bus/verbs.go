@@ -24,7 +24,7 @@ import (
 type ServiceInfo struct {
 	// Name is the service's, for example "committer".
 	Name string
-	// Version is a semantic version. Defaults to 0.0.0.
+	// Version is the build's; one that is not semantic is shown as 0.0.0+version. Defaults to 0.0.0.
 	Version     string
 	Description string
 }
@@ -54,7 +54,7 @@ type ServeOptions struct {
 	Nouns []string
 	// QueueGroup of the service's replicas, of which one answers. Defaults to the service's name.
 	QueueGroup string
-	// Log defaults to the connection's.
+	// Log names the service already. Defaults to the connection's, with the service's name.
 	Log *slog.Logger
 }
 
@@ -72,9 +72,8 @@ func (o ServeOptions) withDefaults(name string, log *slog.Logger) ServeOptions {
 		o.QueueGroup = name
 	}
 	if o.Log == nil {
-		o.Log = log
+		o.Log = log.With("service", name)
 	}
-	o.Log = o.Log.With("service", name)
 	return o
 }
 
@@ -117,9 +116,7 @@ type server struct {
 // micro calls an endpoint for one request at a time, so every request goes to a bounded pool.
 func (c *Conn) Serve(ctx context.Context, info ServiceInfo, endpoints []Endpoint, o ServeOptions) error {
 	o = o.withDefaults(info.Name, c.log)
-	if info.Version == "" {
-		info.Version = "0.0.0"
-	}
+	info.Version = semver(info.Version)
 	s := &server{conn: c, opt: o, queue: make(chan request, o.Queue), known: map[string]bool{}}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -119,6 +119,9 @@ func hint(seen string, known []string) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
+// Suggest names the known label that was probably meant, as the end of a message, or is empty.
+func Suggest(seen string, known []string) string { return hint(seen, known) }
+
 // distance is the number of edits (insert, delete, replace, swap of neighbours) between two words, or more than limit.
 func distance(a, b string, limit int) int {
 	x, y := []rune(a), []rune(b)

@@ -52,7 +52,7 @@ var (
 func New(cfg Config, deps app.Deps) (*Service, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, app.Misconfigured(err)
 	}
 	deps = deps.WithDefaults()
 	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, queues: &queues{conn: deps.Conn, now: deps.Now}}
@@ -104,10 +104,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 				Service: "committer", Stream: bus.StreamCommit, Status: &s.status, Log: s.log, Metrics: s.metrics,
 			}, s.jobs)
 		},
-		"jobs":   s.jobs.Run,
-		"outbox": s.outbox.Run,
-		"dead":   s.dead.Run,
-		"verbs":  s.serve,
+		"jobs":    s.jobs.Run,
+		"outbox":  s.outbox.Run,
+		"dead":    s.dead.Run,
+		"numbers": s.numbers,
+		"verbs":   s.serve,
 	}
 	errs := make(chan error, len(parts))
 	for name, part := range parts {

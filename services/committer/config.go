@@ -28,6 +28,8 @@ type Config struct {
 	OnFatal func(error)
 	// Workers answer requests at once. Defaults to 16.
 	Workers int
+	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
+	Version string
 }
 
 // WithDefaults returns a copy in which absent values are the defaults.
@@ -49,6 +51,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Workers == 0 {
 		c.Workers = 16
+	}
+	if c.Version == "" {
+		c.Version = "0.0.0"
 	}
 	return c
 }

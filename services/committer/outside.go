@@ -11,6 +11,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/dead"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
 )
@@ -24,28 +25,35 @@ type outside struct {
 const streamTimeout = 10 * time.Second
 
 // DeleteEvent implements jobs.Outside.
-func (o *outside) DeleteEvent(ctx context.Context, graph string, seq uint64) error {
+func (o *outside) DeleteEvent(ctx context.Context, name string, at graph.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	s, err := o.conn.JS.Stream(ctx, bus.StreamIngest)
 	if err != nil {
-		return fmt.Errorf("delete document event %d: %w", seq, err)
+		return fmt.Errorf("delete document event %d: %w", at.Seq, err)
 	}
-	// The sequence may be another graph's by now, when the stream was made anew: look first.
-	m, err := s.GetMsg(ctx, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil
+	there, err := isEvent(ctx, s, name, at)
+	if err != nil || !there {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("delete document event %d: %w", seq, err)
-	}
-	if at, err := events.ParseSubject(m.Subject); err != nil || at.Graph != graph {
-		return nil
-	}
-	if err := s.DeleteMsg(ctx, seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return fmt.Errorf("delete document event %d: %w", seq, err)
+	if err := s.DeleteMsg(ctx, at.Seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("delete document event %d: %w", at.Seq, err)
 	}
 	return nil
+}
+
+// isEvent says whether a graph's document event lies at its sequence. Another one may lie there by now, when the stream was lost
+// and made anew; its time tells.
+func isEvent(ctx context.Context, s jetstream.Stream, name string, at graph.Order) (bool, error) {
+	m, err := s.GetMsg(ctx, at.Seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for document event %d: %w", at.Seq, err)
+	}
+	subject, err := events.ParseSubject(m.Subject)
+	return err == nil && subject.Graph == name && (at.Time == 0 || at.Time == m.Time.UnixNano()), nil
 }
 
 // DeleteUploads implements jobs.Outside.
@@ -127,22 +135,14 @@ func (o *outside) listing(ctx context.Context, _, _ string) (bool, error) {
 }
 
 // EventKept implements jobs.Outside.
-func (o *outside) EventKept(ctx context.Context, graph string, seq uint64) (bool, error) {
+func (o *outside) EventKept(ctx context.Context, name string, at graph.Order) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	s, err := o.conn.JS.Stream(ctx, bus.StreamIngest)
 	if err != nil {
-		return false, fmt.Errorf("look for document event %d: %w", seq, err)
+		return false, fmt.Errorf("look for document event %d: %w", at.Seq, err)
 	}
-	m, err := s.GetMsg(ctx, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look for document event %d: %w", seq, err)
-	}
-	at, err := events.ParseSubject(m.Subject)
-	return err == nil && at.Graph == graph, nil
+	return isEvent(ctx, s, name, at)
 }
 
 // maxLook is how many waiting document events are looked through for a named job.

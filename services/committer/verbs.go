@@ -79,12 +79,12 @@ func (s *Service) serve(ctx context.Context) error {
 	errs := make([]error, 2)
 	wg.Go(func() {
 		defer cancel()
-		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: "0.1.0", Description: "owns the graphs: facts, schemas, settings"},
+		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
 			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
-		errs[1] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "jobs", Version: "0.1.0", Description: "accepts, watches and cancels jobs"},
+		errs[1] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "jobs", Version: s.cfg.Version, Description: "accepts, watches and cancels jobs"},
 			s.jobEndpoints(), bus.ServeOptions{Workers: 256, Queue: 1024, Limit: requestLimit, Nouns: []string{"jobs"}, Log: s.log})
 	})
 	wg.Wait()
@@ -151,6 +151,9 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("query", "path", verb(q.Path)),
 		endpoint("query", "evidence", verb(q.Evidence)),
 		endpoint("query", "document", verb(q.Document)),
+		endpoint("query", "documents", verb(q.Documents)),
+		endpoint("query", "entities", verb(q.Entities)),
+		endpoint("query", "relations", verb(q.Relations)),
 		endpoint("query", "relation_types", verb(bare(q.RelationTypes))),
 		endpoint("query", "stored", verb(q.Stored)),
 		endpoint("query", "records", verb(q.Records)),

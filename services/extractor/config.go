@@ -51,6 +51,9 @@ func (c Config) pins() ([]pin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pinned settings of the extractor: %w", err)
 	}
+	if mode := wanted.Extractor.Mode; !slices.Contains(served, mode) {
+		return nil, fmt.Errorf("extractor.mode is %q: this build serves %s", mode, strings.Join(served, ", "))
+	}
 	var out []pin
 	for name := range c.Pinned {
 		if strings.HasPrefix(name, "extractor.") || name == "ollama.model" {

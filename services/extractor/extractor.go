@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/app"
@@ -23,8 +25,15 @@ import (
 // Name of the service, of its durable consumer, and of the stage in failures.
 const Name = "extractor"
 
-// ModeRules is the mode without a model, the only one that this build serves.
+// ModeRules is the mode without a model.
 const ModeRules = "rules"
+
+// served are the values of extractor.mode that this build works with.
+var served = []string{ModeRules}
+
+// Modes lists the values of extractor.mode that this build serves: jobs of any other are handed back, and stand still unless
+// another extractor takes them.
+func Modes() []string { return slices.Clone(served) }
 
 // Schemas gives the schema that a job runs under; *schemacache.Cache does.
 type Schemas interface {
@@ -43,7 +52,7 @@ type Stage struct {
 func NewStage(cfg Config, deps app.Deps, schemas Schemas) (*Stage, error) {
 	pinned, err := cfg.pins()
 	if err != nil {
-		return nil, err
+		return nil, app.Misconfigured(err)
 	}
 	m, err := newMetrics(deps.WithDefaults().Metrics)
 	if err != nil {
@@ -92,8 +101,8 @@ func (s *Stage) serves(j events.Job) error {
 			return fault.CannotServe("job %s of graph %s has %s %q, this extractor is pinned to %q", j.ID, j.Graph, p.name, got, p.value)
 		}
 	}
-	if mode := j.Settings.Extractor.Mode; mode != ModeRules {
-		return fault.CannotServe("job %s of graph %s has extractor.mode %q, this build serves %q", j.ID, j.Graph, mode, ModeRules)
+	if mode := j.Settings.Extractor.Mode; !slices.Contains(served, mode) {
+		return fault.CannotServe("job %s of graph %s has extractor.mode %q, this build serves %s", j.ID, j.Graph, mode, strings.Join(served, ", "))
 	}
 	return nil
 }

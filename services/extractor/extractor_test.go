@@ -142,6 +142,11 @@ func TestHandleRefuses(t *testing.T) {
 	require.Equal(t, fault.Permanent, fault.Of(err).Class)
 	_, err = extractor.NewStage(extractor.Config{Pinned: map[string]string{"extractor.floor": "much"}}, app.Deps{}, good)
 	require.ErrorContains(t, err, "extractor.floor")
+	// One that this build does not serve would hand every job back.
+	require.Equal(t, []string{"rules"}, extractor.Modes())
+	_, err = extractor.NewStage(extractor.Config{Pinned: map[string]string{"extractor.mode": "llm"}}, app.Deps{}, good)
+	require.EqualError(t, err, `extractor.mode is "llm": this build serves rules`)
+	require.ErrorIs(t, err, app.ErrConfig)
 	_, err = extractor.NewStage(extractor.Config{Pinned: map[string]string{"chunker.size": "300"}}, app.Deps{}, good)
 	require.NoError(t, err)
 }

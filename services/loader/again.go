@@ -79,11 +79,13 @@ func (a again) source(ctx context.Context, in bus.Delivery, found *events.Found)
 }
 
 func (a again) event(ctx context.Context, found *events.Found) (*bus.Document, *events.Ingest, error) {
-	doc, err := a.kept.Document(ctx, found.Job.Graph, found.Job.At.Seq)
+	at := found.Job.At
+	doc, err := a.kept.Document(ctx, found.Job.Graph, at.Seq)
 	if err != nil {
 		return nil, nil, remote(ctx, "ingest_stream", err)
 	}
-	if doc == nil {
+	// Another event has the sequence when the stream was lost and made anew.
+	if doc == nil || at.Time != 0 && doc.Time.UnixNano() != at.Time {
 		return nil, nil, fault.Bad("event_gone", "the document event %d of job %s is gone", found.Job.At.Seq, found.Job.ID)
 	}
 	event, err := events.ParseIngest(doc.Body, doc.Header)

@@ -21,6 +21,8 @@ type Config struct {
 	ListConcurrency int
 	// Concurrency is how many sources are fetched at once. Defaults to 8; 1…256.
 	Concurrency int
+	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
+	Version string
 }
 
 const (
@@ -44,6 +46,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = 8
+	}
+	if c.Version == "" {
+		c.Version = "0.0.0"
 	}
 	return c
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestConfig(t *testing.T) {
-	require.Equal(t, Config{MaxDocument: 32 << 20, ListConcurrency: 2, Concurrency: 8}, Config{}.WithDefaults())
+	require.Equal(t, Config{MaxDocument: 32 << 20, ListConcurrency: 2, Concurrency: 8, Version: "0.0.0"}, Config{}.WithDefaults())
 	require.NoError(t, Config{}.WithDefaults().Validate())
 	for _, c := range []struct {
 		cfg  Config

@@ -192,6 +192,7 @@ func (l *lister) lost(in events.Event, f graph.Failure) []events.Event {
 			event = nil
 		}
 		job = events.Job{Graph: doc.Graph, ID: jobID(doc, event), Attempt: 1, ErrorPolicy: events.PolicyRaise}
+		job.At = graph.Order{Time: doc.Time.UnixNano(), Seq: doc.Seq}
 	}
 	if f.Item == "" {
 		f.Item = job.ID

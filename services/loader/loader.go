@@ -57,7 +57,7 @@ type Service struct {
 func New(cfg Config, deps app.Deps) (*Service, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, app.Misconfigured(err)
 	}
 	deps = deps.WithDefaults()
 	if deps.Conn == nil {
@@ -65,7 +65,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	}
 	tree, err := files.New(cfg.Roots, cfg.AllowAll)
 	if err != nil {
-		return nil, fmt.Errorf("loader.roots: %w", err)
+		return nil, app.Misconfigured(fmt.Errorf("loader.roots: %w", err))
 	}
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer stop()
-		info := bus.ServiceInfo{Name: name, Version: "0.1.0", Description: "lists sources and fetches their documents"}
+		info := bus.ServiceInfo{Name: name, Version: s.cfg.Version, Description: "lists sources and fetches their documents"}
 		errs[len(stages)+1] = s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Log: s.deps.Log})
 	})
 	for i, st := range stages {

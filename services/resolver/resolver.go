@@ -37,7 +37,7 @@ func NewStage(cfg Config, deps app.Deps, schemas Schemas) (*Stage, error) {
 	deps = deps.WithDefaults()
 	pinned, err := cfg.pins()
 	if err != nil {
-		return nil, err
+		return nil, app.Misconfigured(err)
 	}
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {

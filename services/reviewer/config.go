@@ -13,12 +13,17 @@ type Config struct {
 	CatchUp time.Duration
 	// Workers answer requests at once. Defaults to what the bus chooses.
 	Workers int
+	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
+	Version string
 }
 
 // WithDefaults returns a copy in which absent values are the defaults.
 func (c Config) WithDefaults() Config {
 	if c.CatchUp <= 0 {
 		c.CatchUp = 5 * time.Second
+	}
+	if c.Version == "" {
+		c.Version = "0.0.0"
 	}
 	return c
 }

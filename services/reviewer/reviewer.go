@@ -50,6 +50,10 @@ func (s *Service) Ready() error {
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	began, err := s.created(ctx)
+	if err != nil {
+		return err
+	}
 	cons, err := s.conn.JS.OrderedConsumer(ctx, bus.StreamCandidates, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy})
 	if err != nil {
 		return fmt.Errorf("follow candidate events: %w", err)
@@ -60,12 +64,15 @@ func (s *Service) Run(ctx context.Context) error {
 		return fmt.Errorf("follow candidate events: %w", err)
 	}
 	go func() { follow <- s.follow(msgs); cancel() }()
+	watched := make(chan error, 1)
+	go func() { watched <- s.same(ctx, began); cancel() }()
 	s.up.Store(true)
-	err = s.conn.Serve(ctx, bus.ServiceInfo{Name: "reviewer", Version: "0.1.0", Description: "what waits for a person"},
+	err = s.conn.Serve(ctx, bus.ServiceInfo{Name: "reviewer", Version: s.cfg.Version, Description: "what waits for a person"},
 		s.endpoints(), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})
 	s.up.Store(false)
+	cancel()
 	msgs.Stop()
-	return errors.Join(err, <-follow)
+	return errors.Join(err, <-follow, <-watched)
 }
 
 func (s *Service) follow(msgs jetstream.MessagesContext) error {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/factmill/factmill/pkg/bundle"
+	"github.com/factmill/factmill/pkg/events"
 )
 
 // File is one document to upload.
@@ -23,13 +24,23 @@ type File struct {
 	Open func() (fs.File, error)
 }
 
-// Problem is a file or directory that cannot be read.
+// Problem is a file or directory that is not read.
 type Problem struct {
 	Path string
 	Err  error
+	// Harmless is set for what is passed over on purpose, such as links to directories.
+	Harmless bool
 }
 
-func (p Problem) Error() string { return fmt.Sprintf("%s: %v", p.Path, reason(p.Err)) }
+func (p Problem) Error() string { return p.Path + ": " + p.Reason() }
+
+// Reason is why, without the path.
+func (p Problem) Reason() string { return reason(p.Err).Error() }
+
+var (
+	errNotRegular = errors.New("it is neither a file nor a directory")
+	errDirLink    = errors.New("it is a link to a directory, which is not followed")
+)
 
 // reason drops the path that an os error repeats.
 func reason(err error) error {
@@ -42,7 +53,8 @@ func reason(err error) error {
 
 // Collect lists the files that the arguments name: files, directories (all files below, sorted; names that begin with a dot are
 // left out, and links to directories are not followed) and globs (*, ?, [a-z], and ** for any directories). A file that two
-// arguments name is listed once. Unreadable things inside directories are problems; an argument that names nothing is an error.
+// arguments name is listed once. What is no file inside directories, and what cannot be read, are problems; an argument that names
+// nothing is an error.
 func Collect(args []string) (files []File, problems []Problem, err error) {
 	c := &collector{seen: map[string]bool{}}
 	for _, a := range args {
@@ -72,7 +84,7 @@ func (c *collector) argument(a string) error {
 	switch {
 	case err == nil && info.IsDir():
 		if _, err := os.ReadDir(a); err != nil {
-			return Problem{a, err}
+			return Problem{Path: a, Err: err}
 		}
 		return c.walk(filepath.Clean(a), nil)
 	case err == nil && info.Mode().IsRegular():
@@ -83,8 +95,18 @@ func (c *collector) argument(a string) error {
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(a, "*?["):
 		return c.glob(a)
 	default:
-		return Problem{a, err}
+		return Problem{Path: a, Err: err}
 	}
+}
+
+func (c *collector) problem(p Problem) {
+	p.Path = filepath.ToSlash(p.Path)
+	if c.seen[p.Path] {
+		c.twice++
+		return
+	}
+	c.seen[p.Path] = true
+	c.problems = append(c.problems, p)
 }
 
 func (c *collector) add(name string, info fs.FileInfo) {
@@ -104,7 +126,7 @@ func (c *collector) walk(dir string, match *regexp.Regexp) error {
 	}
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
-			c.problems = append(c.problems, Problem{filepath.ToSlash(name), err})
+			c.problem(Problem{Path: name, Err: err})
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
@@ -121,11 +143,16 @@ func (c *collector) walk(dir string, match *regexp.Regexp) error {
 		}
 		info, err := os.Stat(name) // a link to a file is the file
 		if err != nil {
-			c.problems = append(c.problems, Problem{filepath.ToSlash(name), err})
+			c.problem(Problem{Path: name, Err: err})
 			return nil
 		}
-		if info.Mode().IsRegular() {
+		switch {
+		case info.Mode().IsRegular():
 			c.add(name, info)
+		case info.IsDir():
+			c.problem(Problem{Path: name, Err: errDirLink, Harmless: true})
+		default:
+			c.problem(Problem{Path: name, Err: errNotRegular})
 		}
 		return nil
 	})
@@ -143,7 +170,7 @@ func (c *collector) glob(pattern string) error {
 		dir = pattern[:max(i, 1)]
 	}
 	if _, err := os.ReadDir(dir); err != nil {
-		return Problem{dir, err}
+		return Problem{Path: dir, Err: err}
 	}
 	before := len(c.files) + c.twice
 	if err := c.walk(filepath.FromSlash(dir), re); err != nil {
@@ -209,18 +236,54 @@ func FromFS(fsys fs.FS, prefix string) ([]File, error) {
 	return out, err
 }
 
+// Readable tells the files that can be sent from those that cannot: a job is to name all of them, not the first.
+func Readable(files []File) (good []File, bad []Problem) {
+	for _, f := range files {
+		err := f.check()
+		var p Problem
+		switch {
+		case err == nil:
+			good = append(good, f)
+		case errors.As(err, &p):
+			bad = append(bad, p)
+		default:
+			bad = append(bad, Problem{Path: f.Key, Err: err})
+		}
+	}
+	return good, bad
+}
+
+// check opens a file, and looks at what else a bundle asks of it.
+func (f File) check() error {
+	r, err := f.Open()
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		return Problem{Path: f.Key, Err: err}
+	}
+	if f.Size > bundle.MaxEntry {
+		return f.tooLarge()
+	}
+	return bundle.NewWriter(io.Discard).Add(f.Key, events.InputDocument{}, nil)
+}
+
+func (f File) tooLarge() error {
+	return Problem{Path: f.Key, Err: fmt.Errorf("it has more than %d bytes, which one document may have: split it", bundle.MaxEntry)}
+}
+
 // read returns a file's bytes; more than a bundle takes is an error that says how many.
 func (f File) read() ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
-		return nil, Problem{f.Key, err}
+		return nil, Problem{Path: f.Key, Err: err}
 	}
 	b, err := io.ReadAll(io.LimitReader(r, bundle.MaxEntry+1))
 	if err := errors.Join(err, r.Close()); err != nil {
-		return nil, Problem{f.Key, err}
+		return nil, Problem{Path: f.Key, Err: err}
 	}
 	if len(b) > bundle.MaxEntry {
-		return nil, Problem{f.Key, fmt.Errorf("it has more than %d bytes, which one document may have: split it", bundle.MaxEntry)}
+		return nil, f.tooLarge()
 	}
 	return b, nil
 }

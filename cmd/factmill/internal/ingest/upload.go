@@ -126,7 +126,7 @@ func (u Upload) write(w io.Writer, files []File, before int64) (rest []File, cou
 		case errors.As(err, &unread):
 			err = u.Skip(unread)
 		case errors.As(err, &entry):
-			err = u.Skip(Problem{f.Key, entry})
+			err = u.Skip(Problem{Path: f.Key, Err: entry})
 		}
 		if err != nil {
 			return nil, count, err

@@ -12,7 +12,7 @@ import (
 func Document(w io.Writer, r api.DocumentReply) error {
 	p := &printer{w: w}
 	d := r.Document
-	p.f("%s  (%s)", d.Key, r.State)
+	p.f("%s  (%s)", d.Key, stateOf(r))
 	for _, row := range [][2]string{
 		{"title", d.Title}, {"id", d.ID}, {"published", d.PublishedAt}, {"content date", d.ContentDate},
 		{"scope", strings.Join(d.Scope, ", ")}, {"content", d.ContentHash}, {"schema", schemaLine(r)},
@@ -44,6 +44,21 @@ func Document(w io.Writer, r api.DocumentReply) error {
 		_, p.err = fmt.Fprintf(w, "\n%s\n", Block(r.Text))
 	}
 	return p.err
+}
+
+// stateOf is the document's state, and that of the version that is shown when it is closed.
+func stateOf(r api.DocumentReply) string {
+	for _, v := range r.Versions {
+		if v.Version != r.Version || v.ClosedSeq == 0 {
+			continue
+		}
+		closed := fmt.Sprintf("version %d, closed %s", v.Version, Time(v.ClosedTime))
+		if r.State == "open" {
+			return closed
+		}
+		return r.State + "; " + closed
+	}
+	return r.State
 }
 
 func schemaLine(r api.DocumentReply) string {

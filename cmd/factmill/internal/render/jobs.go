@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"sort"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ func Job(w io.Writer, s api.JobStatus) error {
 	p.f("job %s %s", s.Job, headline(s))
 	if s.Reason != "" {
 		p.f("  reason      %s", s.Reason)
+	}
+	if s.Next != "" {
+		p.f("  waits for   %s", s.Next)
 	}
 	p.f("  documents   %s", documents(s.Documents))
 	if s.Op != "delete" {
@@ -91,20 +95,78 @@ func (p *printer) work(s api.Stages) {
 		p.f("  read        %s, %s, %s", Count(e.Entities, "mention", "mentions"), Count(e.Relations, "relation", "relations"),
 			Count(e.Properties, "property value", "property values"))
 	}
+	dropped, kept := byReason(e.Dropped)
 	if e.CandidatesWritten+e.CandidatesSuppressed > 0 {
-		p.f("  candidates  %s for review, %s suppressed", Number(e.CandidatesWritten), Number(e.CandidatesSuppressed))
+		line := fmt.Sprintf("%s for review, %s suppressed", Number(e.CandidatesWritten), Number(e.CandidatesSuppressed))
+		if len(kept) > 0 {
+			line += " (" + reasons(kept) + ")"
+		}
+		p.f("  candidates  %s", line)
 	}
-	dropped := 0
-	for _, d := range e.Dropped {
-		dropped += d.Count
-	}
-	if dropped > 0 {
-		p.f("  dropped     %s without evidence or sense", Count(dropped, "item", "items"))
+	if n := sum(dropped); n > 0 {
+		p.f("  dropped     %s without evidence or sense (%s)", Count(n, "item", "items"), reasons(dropped))
 	}
 	if x := s.Escalation; x.Escalated > 0 {
 		p.f("  model       %s of %s eligible chunks, %s tokens", Number(x.Escalated), Number(x.Eligible),
 			Number(x.PromptTokens+x.CompletionTokens))
 	}
+}
+
+// onlyCounted are the reasons that drop an item for good; with any other it waits for review, as a candidate.
+var onlyCounted = map[string]bool{
+	graph.ReasonNoEvidence: true, graph.ReasonBadName: true, graph.ReasonSelfLoop: true, graph.ReasonBelowFloor: true, graph.ReasonLimit: true,
+}
+
+// byReason counts the items that did not become facts: those that were only counted, and those that are candidates.
+func byReason(list []graph.Dropped) (dropped, kept map[string]int) {
+	dropped, kept = map[string]int{}, map[string]int{}
+	for _, d := range list {
+		if onlyCounted[d.Reason] {
+			dropped[d.Reason] += d.Count
+		} else {
+			kept[d.Reason] += d.Count
+		}
+	}
+	return dropped, kept
+}
+
+func sum(m map[string]int) (n int) {
+	for _, k := range m {
+		n += k
+	}
+	return n
+}
+
+// reasons writes counts by reason, most first.
+func reasons(m map[string]int) string {
+	names := Keys(m)
+	sort.SliceStable(names, func(i, j int) bool { return m[names[i]] > m[names[j]] })
+	for i, n := range names {
+		names[i] = n + " " + Number(m[n])
+	}
+	return strings.Join(names, ", ")
+}
+
+// Sent shows what a command knows of its job besides the status: the keys that it made, and what it could not send.
+func Sent(w io.Writer, made, unsent []string) error {
+	p := &printer{w: w}
+	switch n := len(made); {
+	case n == 1:
+		p.f("  key         %s", made[0])
+	case n > 1:
+		p.f("  keys        %s … %s: factmill documents lists them", made[0], made[n-1])
+	}
+	if len(unsent) > 0 {
+		p.f("  not sent    %s", Count(len(unsent), "file", "files"))
+	}
+	for i, x := range unsent {
+		if i == shownFailures {
+			p.f("    … and %s", Count(len(unsent)-i, "more", "more"))
+			break
+		}
+		p.f("    %s", x)
+	}
+	return p.err
 }
 
 func (p *printer) merge(s api.JobStatus) {
@@ -157,10 +219,14 @@ func failure(x graph.Failure) string {
 	return fmt.Sprintf("%s: %s (%s)", x.Item, x.Message, x.Code)
 }
 
-// Jobs shows a list of jobs.
-func Jobs(w io.Writer, r api.JobListReply) error {
+// Jobs shows a list of jobs, of those in a state, or of all ("").
+func Jobs(w io.Writer, r api.JobListReply, state string) error {
 	p := &printer{w: w}
-	if len(r.Jobs) == 0 {
+	switch {
+	case len(r.Jobs) > 0:
+	case state != "":
+		p.f("no job is %s", strings.ReplaceAll(state, "_", " "))
+	default:
 		p.f("no jobs")
 	}
 	t := NewTable("JOB", "STATE", "OP", ">DOCUMENTS", ">SEQUENCE", "OPENED", "REASON").Cap(6, 60)

@@ -19,6 +19,7 @@ type Progress struct {
 	now   func() time.Time
 	last  time.Time
 	shown string
+	note  string
 	max   int64
 	bytes bool
 }
@@ -60,6 +61,20 @@ func (p *Progress) Set(done, total int64, what string) {
 	}
 }
 
+// Note says what hinders the work; empty: nothing does. It stands in the lines of Set; beside a bar it gets a line of its own.
+func (p *Progress) Note(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if why == p.note {
+		return
+	}
+	p.note = why
+	if p.bar != nil && why != "" {
+		_ = p.bar.Clear()
+		_, _ = fmt.Fprintln(p.out, Line(why))
+	}
+}
+
 // setBar drops the bar's errors: a progress bar that cannot be drawn is no reason to stop.
 func (p *Progress) setBar(done, total int64, what string) {
 	if total > 0 && total != p.max {
@@ -81,10 +96,14 @@ func (p *Progress) line(done, total int64, what string) string {
 		}
 		return Number(int(n))
 	}
-	if total <= 0 {
-		return fmt.Sprintf("%s: %s", Line(what), show(done))
+	line := fmt.Sprintf("%s: %s", Line(what), show(done))
+	if total > 0 {
+		line += " of " + show(total)
 	}
-	return fmt.Sprintf("%s: %s of %s", Line(what), show(done), show(total))
+	if p.note != "" {
+		line += "; " + Line(p.note)
+	}
+	return line
 }
 
 // Done removes the bar.

@@ -206,7 +206,7 @@ func TestGroups(t *testing.T) {
 		Key: "relation|founded|ada|acme", Kind: "relation", Label: "FOUNDED", Text: "Ada founded Acme", SourceText: "Ada", TargetText: "Acme",
 		Reasons: []string{"undeclared_label"}, State: "pending", Count: 2, Documents: 1, Confidence: 0.8,
 		Sample: api.Sample{Document: "a.txt", Quote: "Ada founded Acme.", Start: 1, End: 18},
-	}}}))
+	}}}, false))
 	require.Equal(t, `Ada  FOUNDED  Acme
   relation pending  seen 2 times in 1 document  confidence 0.80  undeclared_label
   “Ada founded Acme.”  a.txt [1:18]

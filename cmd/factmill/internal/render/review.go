@@ -19,10 +19,16 @@ func subject(g api.Group) string {
 	return g.Text + "  (" + g.Label + ")"
 }
 
-// Groups shows a page of the review list.
-func Groups(w io.Writer, r api.ReviewListReply) error {
+// Groups shows a page of the review list; chosen says that the request asked for some of the groups only.
+func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 	p := &printer{w: w}
-	if len(r.Groups) == 0 {
+	switch {
+	case len(r.Groups) > 0:
+	case r.Total > 0:
+		p.f("no group matches here, of %s in all", Count(r.Total, "group", "groups"))
+	case chosen:
+		p.f("no group matches")
+	default:
 		p.f("nothing waits for review here")
 	}
 	for _, g := range r.Groups {

@@ -23,6 +23,7 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 	if err != nil {
 		return nil, err
 	}
+	limitMemory(o.Config, o.Getenv)
 	stack := []func() error{lock.Release}
 	unwind := func() error {
 		var errs []error
@@ -77,7 +78,7 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 	return s, nil
 }
 
-// run builds and starts the services and waits until all are ready. Each has a connection of its own, so that it is seen by name.
+// run builds and starts the services and waits for those that the command needs. Each has a connection of its own, so that it is seen by name.
 func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus.Conn, error)) (stop func() error, err error) {
 	reg := app.NewRegistry()
 	var services []app.Service
@@ -92,6 +93,7 @@ func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus
 		}
 		services = append(services, svc)
 	}
+	s.services = services
 	all := services
 	health, err := app.ListenHealth(o.HTTP, reg, func() []app.Service { return services })
 	if err != nil {
@@ -120,9 +122,8 @@ func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus
 		}
 		return nil
 	}
-	err = ready(ctx, services, ended)
-	if err == nil {
-		err = s.answered(ctx, ended)
+	if err = s.answered(ctx, ended, nouns[o.Wait]); err == nil && o.Wait == WaitAll {
+		err = o.ready(ctx, services, ended)
 	}
 	if err != nil {
 		cancel()
@@ -136,18 +137,31 @@ func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus
 
 var errStopped = errors.New("the services stopped")
 
-// ready waits until every service is; ended gives the error when they end before.
-func ready(ctx context.Context, services []app.Service, ended <-chan error) error {
+// patience is how long a service may take before it is said what it waits for; one that has started and cannot do all of its work
+// (a job that it does not serve, a dependency that is down) is not waited for beyond that: it does the rest.
+const patience = 2 * time.Second
+
+// ready waits until every service has started; ended gives the error when they end before.
+func (o Options) ready(ctx context.Context, services []app.Service, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
+	began, said := time.Now(), map[string]bool{}
 	for {
+		late := time.Since(began) > patience
 		var why error
 		for _, svc := range services {
-			if err := svc.Ready(); err != nil {
+			err := svc.Ready()
+			if err == nil {
+				continue
+			}
+			if text := notReady(svc, err); late && o.Say != nil && !said[text] {
+				said[text] = true
+				o.Say(text)
+			}
+			if !late || errors.Is(err, bus.ErrNotStarted) {
 				why = fmt.Errorf("%s is not ready: %w", svc.Name(), err)
-				break
 			}
 		}
 		if why == nil {
@@ -163,12 +177,14 @@ func ready(ctx context.Context, services []app.Service, ended <-chan error) erro
 	}
 }
 
-// nouns of the verbs that commands ask; their services answer unknown verbs too, with a refusal.
-var nouns = []string{"settings", "jobs", "review"}
+// nouns of the verbs that commands ask, by what they wait for; their services answer unknown verbs too, with a refusal.
+var nouns = map[Wait][]string{
+	WaitAnswers: {"settings", "jobs"}, WaitReview: {"settings", "jobs", "review"}, WaitAll: {"settings", "jobs", "review"},
+}
 
 // answered waits until the verbs are answered. A service's last subscription is the one for unknown verbs: when such a verb is
 // answered, all are.
-func (s *Session) answered(ctx context.Context, ended <-chan error) error {
+func (s *Session) answered(ctx context.Context, ended <-chan error, nouns []string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -34,6 +35,18 @@ type Builder struct {
 	Build Build
 }
 
+// Wait says what has to answer before an embedded command begins. What a command does not need may get ready meanwhile.
+type Wait int
+
+const (
+	// WaitAnswers waits for the committer's verbs: all that reading takes.
+	WaitAnswers Wait = iota
+	// WaitReview waits for the review desk's verbs too.
+	WaitReview
+	// WaitAll waits for every service: for commands that run jobs.
+	WaitAll
+)
+
 // Options say where a command works and with what.
 type Options struct {
 	Config *app.Config
@@ -49,8 +62,11 @@ type Options struct {
 	HTTP string
 	// Timeout of one request.
 	Timeout time.Duration
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Wait says what an embedded command waits for before it begins; Say is told why that takes long. Nil: nobody is.
+	Wait Wait
+	Say  func(string)
+	Log  *slog.Logger
+	Now  func() time.Time
 }
 
 // Session is a place where a command works.
@@ -67,9 +83,25 @@ type Session struct {
 	// Health is the address of /ready; empty when there is none.
 	Health string
 
-	timeout time.Duration
-	failed  chan error
-	close   func() error
+	timeout  time.Duration
+	failed   chan error
+	close    func() error
+	services []app.Service // in this process
+}
+
+// Hindered says which of the services in this process cannot work, and why; empty when all can, or when they run elsewhere.
+func (s *Session) Hindered() string {
+	var out []string
+	for _, svc := range s.services {
+		if err := svc.Ready(); err != nil {
+			out = append(out, notReady(svc, err))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func notReady(svc app.Service, err error) string {
+	return fmt.Sprintf("the %s is not ready: %v", svc.Name(), err)
 }
 
 // Dir is the data directory: as configured, else the default one.

@@ -12,6 +12,8 @@ var version = "dev"
 
 func main() {
 	os.Exit(app.Main("chunker", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
-		return chunker.New(chunker.FromConfig(cfg), deps)
+		c := chunker.FromConfig(cfg)
+		c.Version = version
+		return chunker.New(c, deps)
 	}))
 }

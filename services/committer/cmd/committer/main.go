@@ -12,6 +12,8 @@ var version = "dev"
 
 func main() {
 	os.Exit(app.Main("committer", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
-		return committer.New(committer.FromConfig(cfg), deps)
+		c := committer.FromConfig(cfg)
+		c.Version = version
+		return committer.New(c, deps)
 	}))
 }

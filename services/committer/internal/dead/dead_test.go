@@ -363,7 +363,7 @@ func TestReplayPlans(t *testing.T) {
 		"empty":    {e: src(events.Source{Document: &events.InputDocument{Key: "k", SourceUpdatedAt: "2020"}}), want: map[string]any{"key": "k", "text": "", "source_updated_at": "2020"}},
 		"update":   {e: &events.Found{Job: update, Source: events.Source{Token: "src", Path: "p", Meta: &events.InputDocument{Key: "k"}}}, want: map[string]any{"op": "update", "sources": []any{"p"}, "key": "k"}},
 		"delete":   {e: src(events.Source{Delete: "k"}), want: map[string]any{"op": "delete", "key": "k", "source_updated_at": then}},
-		"anew":     {e: src(events.Source{Only: "k"}), why: `its job has ended, and a doc.found message does not hold the whole document; ingest the document again: key "k"`},
+		"anew":     {e: src(events.Source{Only: "k"}), why: `no job waits for it, and a doc.found message does not hold the whole document; ingest the document again: key "k"`},
 		"relist":   {e: src(events.Source{Relist: true}), why: "ingest the documents again"},
 		"loaded":   {e: &events.Loaded{Job: update, Doc: ref("k"), Meta: meta, Text: "# T", Markup: "markdown"}, want: map[string]any{"key": "k", "text": "# T", "format": "markdown", "source_updated_at": "2023", "metadata": map[string]any{"a": "b"}, "scope": []any{"x", "y"}}},
 		"staged":   {e: &events.Staged{Job: job, Doc: ref("k"), Meta: graph.Meta{Key: "k", Format: "csv"}, Decision: graph.InPlace, Text: "t"}, want: map[string]any{"key": "k", "text": "t", "format": "text", "source_updated_at": then}},

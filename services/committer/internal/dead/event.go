@@ -64,12 +64,12 @@ func planOf(e events.Event) (*plan, error) {
 	case *events.Resolved:
 		return nil, noMeta(e.Where().Kind, e.Doc.Key)
 	default:
-		return nil, refuse("its job has ended, and a %s message alone does nothing: drop it", e.Where().Kind)
+		return nil, refuse("no job waits for it, and a %s message alone does nothing: drop it", e.Where().Kind)
 	}
 }
 
 func noMeta(kind, key string) error {
-	return refuse("its job has ended, and a %s message does not hold the whole document; %s", kind, wayOut(key))
+	return refuse("no job waits for it, and a %s message does not hold the whole document; %s", kind, wayOut(key))
 }
 
 // newPlan keeps what the job said of all its documents.
@@ -103,7 +103,7 @@ func planFound(e *events.Found) (*plan, error) {
 	meta.Text = ""
 	switch {
 	case s.Relist:
-		return nil, refuse("its job has ended, and the message only asked to list the job again; ingest the documents again")
+		return nil, refuse("no job waits for it, and the message only asked to list the job again; ingest the documents again")
 	case s.Only != "":
 		return nil, noMeta(e.Where().Kind, s.Only)
 	case s.Delete != "":

@@ -287,7 +287,7 @@ func (d *Desk) replay(ctx context.Context, e *entry) (api.Replayed, error) {
 		}
 	}
 	if unread != nil {
-		return out, refuse("its job has ended, and the message cannot be read (%s); %s", clip(unread.Error(), 300), wayOut(e.key()))
+		return out, refuse("no job waits for it, and the message cannot be read (%s); %s", clip(unread.Error(), 300), wayOut(e.key()))
 	}
 	p, err := planOf(ev)
 	if err != nil {

@@ -117,8 +117,9 @@ func (d *Desk) DeleteUploads(ctx context.Context, ended []jobs.Ended) error {
 		if err != nil {
 			return fmt.Errorf("read document event %d: %w", j.Seq, err)
 		}
-		// The sequence may be another graph's by now, when the stream was made anew.
-		if at, err := events.ParseSubject(m.Subject); err == nil && at.Graph == j.Graph {
+		// The sequence may be another event's by now, when the stream was made anew.
+		at, err := events.ParseSubject(m.Subject)
+		if err == nil && at.Graph == j.Graph && (j.Time == 0 || j.Time == m.Time.UnixNano()) {
 			over[j.Seq] = true
 			uploads = append(uploads, uploadsOf(events.KindIngest, m.Data)...)
 		}

@@ -44,16 +44,16 @@ type world struct {
 // outside is the job machine's; document events stay until the test deletes them.
 type outside struct{ w *world }
 
-func (o outside) DeleteEvent(context.Context, string, uint64) error { return nil }
+func (o outside) DeleteEvent(context.Context, string, graph.Order) error { return nil }
 func (o outside) DeleteUploads(ctx context.Context, ended []jobs.Ended) error {
 	return o.w.desk.DeleteUploads(ctx, ended)
 }
 func (o outside) DeleteBodies(ctx context.Context, g, job string) error {
 	return o.w.desk.DeleteBodies(ctx, g, job)
 }
-func (o outside) PurgeJob(context.Context, string, string) error          { return nil }
-func (o outside) Holds(context.Context, string, string) (bool, error)     { return true, nil }
-func (o outside) EventKept(context.Context, string, uint64) (bool, error) { return true, nil }
+func (o outside) PurgeJob(context.Context, string, string) error               { return nil }
+func (o outside) Holds(context.Context, string, string) (bool, error)          { return true, nil }
+func (o outside) EventKept(context.Context, string, graph.Order) (bool, error) { return true, nil }
 
 // Pending looks for a named job's event in the stream.
 func (o outside) Pending(ctx context.Context, g, job string) (bool, error) {

@@ -83,3 +83,24 @@ func TestSummaryOfManyFailures(t *testing.T) {
 		require.Equal(t, "t-"+stage, f.List[0].TraceID)
 	}
 }
+
+// A document event that the loader gave up before it could open its job ends that job all the same.
+func TestJobThatWasNeverOpenedEnds(t *testing.T) {
+	w := newWorld(t)
+	seal := &events.Sealed{Job: events.Job{Graph: "g", ID: "never", Attempt: 1, ErrorPolicy: events.PolicyRaise, At: graph.Order{Time: 5, Seq: 7}},
+		Refused: &graph.Failure{Stage: "loader", Item: "never", Code: "panic", Message: "the handler panicked: boom", TraceID: "t"}}
+	w.traced("t", seal, seal)
+	s := w.wait("never", api.JobRolledBack)
+	require.Equal(t, "panic: the handler panicked: boom", s.Reason)
+	require.Equal(t, []graph.Failure{*seal.Refused}, s.Stages.Ingestion.Failures.List)
+	w.restart()
+	w.traced("t", seal)
+	require.Equal(t, s, w.wait("never", api.JobRolledBack))
+
+	w.accept("open", 8)
+	plain := *seal
+	plain.Job.ID, plain.Refused = "nobody", nil
+	w.traced("t", &plain)
+	_, err := w.m.Get(t.Context(), "g", "nobody")
+	require.Error(t, err, "a seal alone opens nothing")
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -46,7 +47,7 @@ func (m *Machine) left(g string) (rest []left, err error) {
 func (m *Machine) clean(ctx context.Context, g string, rest []left) error {
 	ended := make([]Ended, len(rest))
 	for i, l := range rest {
-		ended[i] = Ended{Graph: g, Job: l.job, Seq: l.EventSeq}
+		ended[i] = Ended{Graph: g, Job: l.job, Seq: l.EventSeq, Time: l.EventTime}
 	}
 	// The events name the uploads, so they go after them.
 	if err := m.outside.DeleteUploads(ctx, ended); err != nil {
@@ -70,7 +71,7 @@ func (m *Machine) cleanJob(ctx context.Context, g string, l left) error {
 			return err
 		}
 	}
-	if err := m.outside.DeleteEvent(ctx, g, l.EventSeq); err != nil {
+	if err := m.outside.DeleteEvent(ctx, g, graph.Order{Time: l.EventTime, Seq: l.EventSeq}); err != nil {
 		return err
 	}
 	return m.outside.DeleteBodies(ctx, g, l.job)

@@ -34,7 +34,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 		n := min(len(l.ready), maxAlone)
 		tokens = l.ready[:n:n]
 	}
-	rec := l.rec
+	rec, was := l.rec, l.rec
 	m.mu.Unlock()
 
 	failpoint.Hit("before_commit")
@@ -42,6 +42,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	if err != nil {
 		m.mu.Lock()
 		l.committing = false
+		l.rec.Done, l.rec.CommitSeq = was.Done, was.CommitSeq // what the commit would have said
 		m.mu.Unlock()
 		return m.commitFailed(ctx, k, l, err)
 	}

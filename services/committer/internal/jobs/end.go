@@ -3,9 +3,11 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -20,7 +22,7 @@ func (m *Machine) endOps(rec *Record) ([]store.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := encode(cleanup{EventSeq: rec.Job.At.Seq, Purge: rec.State == api.JobRolledBack})
+	c, err := encode(cleanup{EventSeq: rec.Job.At.Seq, EventTime: rec.Job.At.Time, Purge: rec.State == api.JobRolledBack})
 	if err != nil {
 		return nil, err
 	}
@@ -85,4 +87,12 @@ func (m *Machine) wake(k key) {
 		close(c)
 	}
 	delete(m.waiters, k)
+}
+
+// reason is a failure in one line: its code, what it is about where the message does not say, and the message.
+func reason(job string, f graph.Failure) string {
+	if f.Item == "" || f.Item == job || strings.Contains(f.Message, f.Item) {
+		return f.Code + ": " + f.Message
+	}
+	return f.Code + ": " + f.Item + ": " + f.Message
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +34,28 @@ type world struct {
 	done chan error
 	out  *streams
 	now  *clock
+	disk
 }
+
+// disk is the free space that the store sees; without a reserve it does not look.
+type disk struct {
+	reserve uint64
+	free    atomic.Uint64
+	// dropAfterRoom takes all space away once somebody has looked.
+	dropAfterRoom atomic.Bool
+	looked        atomic.Int64
+}
+
+func (d *disk) space(string) (uint64, error) {
+	d.looked.Add(1)
+	n := d.free.Load()
+	if d.dropAfterRoom.Load() {
+		d.free.Store(0)
+	}
+	return n, nil
+}
+
+func (d *disk) looks() int64 { return d.looked.Load() }
 
 type clock struct {
 	mu sync.Mutex
@@ -54,10 +76,10 @@ type streams struct {
 	asked   int
 }
 
-func (s *streams) DeleteEvent(_ context.Context, _ string, seq uint64) error {
+func (s *streams) DeleteEvent(_ context.Context, _ string, at graph.Order) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deleted = append(s.deleted, seq)
+	s.deleted = append(s.deleted, at.Seq)
 	return nil
 }
 
@@ -79,7 +101,7 @@ func (s *streams) Holds(context.Context, string, string) (bool, error) {
 	return s.holds, nil
 }
 
-func (s *streams) EventKept(context.Context, string, uint64) (bool, error) {
+func (s *streams) EventKept(context.Context, string, graph.Order) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.lost, nil
@@ -97,7 +119,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) open() {
-	st, err := store.Open(w.t.Context(), store.Options{Dir: w.dir, Now: w.now.Now})
+	st, err := store.Open(w.t.Context(), store.Options{Dir: w.dir, Now: w.now.Now, ReserveBytes: w.reserve, FreeSpace: w.space})
 	require.NoError(w.t, err)
 	w.st = st
 	w.m, err = jobs.New(st, graphs.New(st, w.now.Now), w.out, jobs.Config{Lease: 2 * time.Second, Log: slog.New(slog.DiscardHandler), Now: w.now.Now}, func(string) {})
@@ -269,7 +291,7 @@ func TestRaiseSkipAndQuarantine(t *testing.T) {
 		if want.state == api.JobCommitted {
 			require.Equal(t, want.docs, s.Documents, policy)
 		} else {
-			require.Equal(t, "bad_format: no such format", s.Reason)
+			require.Equal(t, "bad_format: bad.dat: no such format", s.Reason)
 		}
 		require.Equal(t, want.entities, w.entities(), policy)
 		require.Equal(t, 1, s.Stages.Ingestion.Total)

@@ -69,7 +69,7 @@ func (m *Machine) restart(ctx context.Context, k key, now time.Time) error {
 	}
 	rec := l.rec
 	m.mu.Unlock()
-	kept, err := m.outside.EventKept(ctx, k.graph, rec.Job.At.Seq)
+	kept, err := m.outside.EventKept(ctx, k.graph, rec.Job.At)
 	if err != nil {
 		m.cfg.Log.Debug("a dead job's event cannot be looked at now", "graph", k.graph, "job", k.job, "error", err)
 		return nil

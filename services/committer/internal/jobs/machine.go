@@ -11,6 +11,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -32,7 +33,7 @@ type Graphs interface {
 // Outside does what a job's end asks for beyond the store. Each call may be repeated.
 type Outside interface {
 	// DeleteEvent removes the document event from its stream.
-	DeleteEvent(ctx context.Context, graph string, seq uint64) error
+	DeleteEvent(ctx context.Context, name string, at graph.Order) error
 	// DeleteUploads removes the uploaded files that the document events of ended jobs name and that nothing else needs.
 	DeleteUploads(ctx context.Context, ended []Ended) error
 	// DeleteBodies removes what travelled by reference, except what a dead letter or a quarantine record names.
@@ -42,7 +43,7 @@ type Outside interface {
 	// Holds says whether any stream between the stages holds a message of the job.
 	Holds(ctx context.Context, graph, job string) (bool, error)
 	// EventKept says whether the job's document event is still in its stream.
-	EventKept(ctx context.Context, graph string, seq uint64) (bool, error)
+	EventKept(ctx context.Context, name string, at graph.Order) (bool, error)
 	// Pending says whether a document event that no loader has handled yet names the job.
 	Pending(ctx context.Context, graph, job string) (bool, error)
 }
@@ -51,6 +52,7 @@ type Outside interface {
 type Ended struct {
 	Graph, Job string
 	Seq        uint64
+	Time       int64 // of the event: another message of that sequence is another event; 0: not known
 }
 
 // Config of the machine.
@@ -130,7 +132,9 @@ func (m *Machine) recordOps(rec *Record, isLive bool) ([]store.Op, error) {
 
 // Run commits, rolls back and cleans up until ctx is done. It may be called once.
 func (m *Machine) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { close(m.stopping) })()
+	stop := sync.OnceFunc(func() { close(m.stopping) })
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
 	m.mu.Lock()
 	for k, l := range m.live {
 		if l.rec.State == api.JobRollingBack && !l.queued {
@@ -199,7 +203,7 @@ func (m *Machine) step(ctx context.Context, k key, l *live) error {
 	case rollingBack:
 		return m.finishRollback(ctx, k, l)
 	case fail != nil:
-		return m.rollback(ctx, k, l, fail.Code+": "+fail.Message)
+		return m.rollback(ctx, k, l, reason(k.job, *fail))
 	case hold:
 		return m.hold(ctx, k, l)
 	default:

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -15,30 +16,80 @@ func (m *Machine) Open(ctx context.Context, g string, req api.JobOpen) (api.JobO
 	if !events.ValidJob(req.Job) {
 		return api.JobOpenReply{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
 	}
+	reply, stray, err := m.open(ctx, g, req)
+	if stray { // no job's end will delete it
+		gone := m.outside.DeleteUploads(ctx, []Ended{{Graph: g, Job: req.Job, Seq: req.At.Seq, Time: req.At.Time}})
+		if gone == nil {
+			gone = m.outside.DeleteEvent(ctx, g, req.At)
+		}
+		if gone != nil {
+			return api.JobOpenReply{}, gone
+		}
+	}
+	return reply, err
+}
+
+// open says besides whether the event is stray: it is not the one that opened its job, or came back after that has ended.
+func (m *Machine) open(ctx context.Context, g string, req api.JobOpen) (reply api.JobOpenReply, stray bool, err error) {
 	m.stageMu.Lock()
 	defer m.stageMu.Unlock()
 	rec, err := m.record(g, req.Job)
 	if err != nil {
-		return api.JobOpenReply{}, err
+		return reply, false, err
 	}
-	if rec != nil {
-		if rec.Digest != req.Digest || rec.Job.At.Seq != req.At.Seq && !sameIntent(rec, req) {
-			return api.JobOpenReply{}, api.Errorf(409, "job_id_taken", "job %s of graph %s was another document event", req.Job, g)
+	if rec != nil && madeAnew(rec, req) {
+		if rec, err = m.former(g, rec); err != nil {
+			return reply, false, err
 		}
-		m.mu.Lock()
-		if l := m.live[key{g, req.Job}]; l != nil {
-			l.progressed = m.cfg.Now()
-		}
-		m.mu.Unlock()
-		return api.JobOpenReply{State: rec.State, Job: rec.Job}, nil
 	}
-	return m.openNew(ctx, g, req)
+	if rec == nil {
+		reply, err = m.openNew(ctx, g, req)
+		return reply, false, err
+	}
+	stray = rec.Job.At != req.At || api.Ended(rec.State)
+	if rec.Digest != req.Digest {
+		return reply, stray, api.Errorf(409, "job_id_taken", "job %s of graph %s was another document event", req.Job, g)
+	}
+	m.mu.Lock()
+	if l := m.live[key{g, req.Job}]; l != nil {
+		l.progressed = m.cfg.Now()
+	}
+	m.mu.Unlock()
+	return api.JobOpenReply{State: rec.State, Job: rec.Job}, stray, nil
 }
 
-// sameIntent: the same named event published twice is one job; a j<seq> job has one event.
-func sameIntent(rec *Record, req api.JobOpen) bool {
+// madeAnew says that the number of a job's event is another event's by now: the stream was lost and made anew.
+func madeAnew(rec *Record, req api.JobOpen) bool {
 	_, numbered := events.ParseSeqJob(req.Job)
-	return !numbered && rec.Digest == req.Digest
+	return numbered && rec.Job.At != req.At
+}
+
+// former lets a new event have the number of a job that has ended; one that has not ended first has to.
+func (m *Machine) former(g string, rec *Record) (*Record, error) {
+	rest, err := m.st.Get(g, spaceCleanup, []byte(rec.Job.ID))
+	if err != nil {
+		return nil, err
+	}
+	if !api.Ended(rec.State) || rest != nil {
+		return nil, api.Errorf(429, "busy", "the number of job %s of graph %s is another event's by now, and the job has not ended: wait", rec.Job.ID, g)
+	}
+	return nil, nil
+}
+
+// LastEvent is the highest sequence of the ingest stream that a job was opened for; 0 when there is none.
+func (m *Machine) LastEvent() (last uint64, err error) {
+	for _, g := range m.st.Graphs() {
+		err := m.st.Scan(g, spaceOrder, nil, nil, 1, func(k, _ []byte) error {
+			if len(k) >= 8 {
+				last = max(last, ^binary.BigEndian.Uint64(k))
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, fmt.Errorf("last document event of graph %s: %w", g, err)
+		}
+	}
+	return last, nil
 }
 
 func (m *Machine) openNew(ctx context.Context, g string, req api.JobOpen) (api.JobOpenReply, error) {

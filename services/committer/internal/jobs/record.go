@@ -45,7 +45,8 @@ type Record struct {
 
 // cleanup is what is left to do outside the store after a job ended.
 type cleanup struct {
-	EventSeq uint64 `json:"event_seq"`
+	EventSeq  uint64 `json:"event_seq"`
+	EventTime int64  `json:"event_time,omitempty"`
 	// Purge the job's messages between the stages: it was rolled back, nobody needs them.
 	Purge bool `json:"purge,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/failpoint"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/store"
@@ -21,7 +22,7 @@ func (m *Machine) rollback(ctx context.Context, k key, l *live, reason string) e
 	rec.Status.Progress, rec.Status.Next = nil, ""
 	m.mu.Unlock()
 	ops, err := m.recordOps(&rec, true)
-	if err == nil && rec.CommitSeq > 0 {
+	if err == nil && rec.Atomic == events.AtomicDocument && rec.CommitSeq > 0 {
 		// Documents that committed on their own stay, and so does what was put aside next to them.
 		var kept []store.Op
 		kept, err = m.quarantineOps(&rec, l)

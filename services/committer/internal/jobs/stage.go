@@ -23,6 +23,12 @@ func (m *Machine) HandleBatch(ctx context.Context, in []bus.Delivery) []bus.Resu
 	}
 	m.stageMu.Lock()
 	defer m.stageMu.Unlock()
+	if err := m.refuseUnopened(ctx, in); err != nil {
+		for i := range out {
+			out[i].Err = fault.Retry("store", 0, err)
+		}
+		return out
+	}
 	var ops []store.Op
 	touched := map[key]*live{}
 	m.mu.Lock()

@@ -44,8 +44,8 @@ func (x *exporter) run(at exportAt) error {
 		if err := phases[at.Phase](at); err != nil {
 			return err
 		}
+		// The mark stays until a row takes it: the row that is written in pieces may be the first of its phase.
 		at = exportAt{Seq: at.Seq, Phase: at.Phase + 1}
-		x.resume = ""
 	}
 	return nil
 }

@@ -419,7 +419,7 @@ func (t *Txn) emitChanges(ctx context.Context) error {
 		room(len(k) + 8)
 		part.Documents = append(part.Documents, k)
 	}
-	for _, v := range sortedIDs(t.touched) {
+	for _, v := range inOrder(t.touched) {
 		room(40)
 		if t.touched[v] {
 			part.Upserted = append(part.Upserted, v.String())

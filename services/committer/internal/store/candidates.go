@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -27,10 +26,6 @@ type candBatch struct{ verb, kind string }
 type pendingItems struct {
 	items []events.CandidateItem
 	size  int
-}
-
-func sortedIDs(m map[id]bool) []id {
-	return slices.SortedFunc(maps.Keys(m), func(a, b id) int { return bytes.Compare(a[:], b[:]) })
 }
 
 // docRecords reads the candidate records of a document.
@@ -313,7 +308,7 @@ func (t *Txn) decide(k, state string) (int, error) {
 		}
 	}
 	n := 0
-	for _, doc := range sortedIDs(docs) {
+	for _, doc := range inOrder(docs) {
 		v, ok, err := t.load(candKey(t.g.id, doc, k))
 		if err != nil {
 			return n, err

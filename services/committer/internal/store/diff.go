@@ -2,8 +2,11 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // effect is what one document's change did to facts.
@@ -43,8 +46,20 @@ func (t *Txn) diff(doc id, was, now side, res *DocResult) error {
 	return nil
 }
 
+// inOrder lists facts in the order of their rows: reading them so, each look-up goes on where the last one ended.
+func inOrder[F any](facts map[id]F) []id {
+	return slices.SortedFunc(maps.Keys(facts), func(a, b id) int { return bytes.Compare(a[:], b[:]) })
+}
+
+func propsInOrder(props map[propID]*propFact) []propID {
+	return slices.SortedFunc(maps.Keys(props), func(a, b propID) int {
+		return cmp.Or(bytes.Compare(a.owner[:], b.owner[:]), strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
+	})
+}
+
 func (t *Txn) diffEntities(doc id, was, now side, e *effect) error {
-	for v, f := range now.facts.ents {
+	for _, v := range inOrder(now.facts.ents) {
+		f := now.facts.ents[v]
 		a, err := t.entity(v)
 		if err != nil {
 			return err
@@ -81,7 +96,8 @@ func (t *Txn) diffEntities(doc id, was, now side, e *effect) error {
 			t.put(newKey(t.g.id, spaceMention).id(v).id(doc), row)
 		}
 	}
-	for v, old := range was.facts.ents {
+	for _, v := range inOrder(was.facts.ents) {
+		old := was.facts.ents[v]
 		if now.facts.ents[v] != nil {
 			continue
 		}
@@ -105,7 +121,8 @@ func (t *Txn) diffEntities(doc id, was, now side, e *effect) error {
 }
 
 func (t *Txn) diffRelations(doc id, was, now side, e *effect) error {
-	for v, f := range now.facts.rels {
+	for _, v := range inOrder(now.facts.rels) {
+		f := now.facts.rels[v]
 		a, err := t.relation(v)
 		if err != nil {
 			return err
@@ -141,7 +158,8 @@ func (t *Txn) diffRelations(doc id, was, now side, e *effect) error {
 			t.put(newKey(t.g.id, spaceEvidence).id(v).id(doc), row)
 		}
 	}
-	for v, old := range was.facts.rels {
+	for _, v := range inOrder(was.facts.rels) {
+		old := was.facts.rels[v]
 		if now.facts.rels[v] != nil {
 			continue
 		}
@@ -161,7 +179,8 @@ func (t *Txn) diffRelations(doc id, was, now side, e *effect) error {
 }
 
 func (t *Txn) diffProps(doc id, was, now side, e *effect) error {
-	for k, f := range now.facts.props {
+	for _, k := range propsInOrder(now.facts.props) {
+		f := now.facts.props[k]
 		a, err := t.prop(k)
 		if err != nil {
 			return err
@@ -199,7 +218,8 @@ func (t *Txn) diffProps(doc id, was, now side, e *effect) error {
 		t.size += 64
 		t.put(newKey(t.g.id, spaceProp).id(k.owner).str(k.name).str(k.value).id(doc), row)
 	}
-	for k, old := range was.facts.props {
+	for _, k := range propsInOrder(was.facts.props) {
+		old := was.facts.props[k]
 		if now.facts.props[k] != nil {
 			continue
 		}

@@ -269,9 +269,9 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 	if err != nil {
 		return err
 	}
-	if t.batches > 0 {
-		j := newKey(t.g.id, spaceJournal)
-		if err := b.DeleteRange(j.clone().end(), after(j).end(), nil); err != nil {
+	// One by one: a range tombstone would lie in the way of every later look-up.
+	for i := range t.batches {
+		if err := b.Delete(t.journalKey(i).end(), nil); err != nil {
 			return fmt.Errorf("drop journal: %w", err)
 		}
 	}
@@ -346,8 +346,7 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 		return err
 	}
 	slices.SortFunc(keys, slices.Compare)
-	j := newKey(t.g.id, spaceJournal).u64(t.seq).u32(uint32(t.batches))
-	if err := b.Set(j.end(), journalRow(keys), nil); err != nil {
+	if err := b.Set(t.journalKey(t.batches).end(), journalRow(keys), nil); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	t.s.space.relieve()
@@ -358,6 +357,11 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 	}
 	t.reset()
 	return t.closeIter()
+}
+
+// journalKey is that of the list of what a batch wrote.
+func (t *Txn) journalKey(batch int) key {
+	return newKey(t.g.id, spaceJournal).u64(t.seq).u32(uint32(batch))
 }
 
 // postingPart is about how large one row of a posting list is.

@@ -12,6 +12,8 @@ var version = "dev"
 
 func main() {
 	os.Exit(app.Main("extractor", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
-		return extractor.New(extractor.FromConfig(cfg), deps)
+		c := extractor.FromConfig(cfg)
+		c.Version = version
+		return extractor.New(c, deps)
 	}))
 }

@@ -2,6 +2,7 @@
 package prose
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -335,6 +336,9 @@ func (s *scanner) joins(start, i int, r rune, n int) bool {
 	inside := next == letterLower || next == letterUpper
 	switch r {
 	case '-', 0x2010, 0x2011:
+		if strings.HasPrefix(s.text[i+n:], "based") && s.text[start] >= 'A' && s.text[start] <= 'Z' {
+			return false // Leeds-based: the place is a word of its own
+		}
 		return inside || next == digit
 	case '\'', '’':
 		return inside && s.possessive(i) == i

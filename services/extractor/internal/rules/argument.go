@@ -19,13 +19,16 @@ func (d *document) right(c *chunk, m *match) argument {
 				return a
 			}
 			a.penalty += 0.01 * float64(skipped)
-			if run.last < s.Last && c.compound(s, run.last) {
+			if run.last < s.Last && run.rule != "noun after" && c.compound(s, run.last) {
 				a.penalty += 0.25
 			}
 			c.groupRight(&a, int(r-1), s)
 			return a
 		}
 		t, e := &c.tokens[i], c.info[i]
+		if t.Kind == prose.Number { // the 2019 Halden Regatta
+			continue
+		}
 		if t.Kind == prose.Punct {
 			if t.Is('"') || t.Is('“') || t.Is('‘') || t.Is('«') {
 				continue
@@ -146,13 +149,17 @@ func (d *document) implyTypes(c *chunk) {
 	for i := range c.match {
 		m := &c.match[i]
 		ph := &d.rs.phrases[m.phrase]
+		if ph.nominal && c.info[m.first].is(workRole) {
+			continue // the author, captain, mayor of
+		}
 		l, r := d.left(c, m), d.right(c, m)
 		if d.contradicts(c, &l, ph.left) || d.contradicts(c, &r, ph.right) {
 			continue
 		}
 		plural := d.pluralVerb(c, m, ph)
-		d.imply(c, &l, ph.left, plural)
-		d.imply(c, &r, ph.right, false)
+		same := ph.relation == d.rs.partOf
+		d.imply(c, &l, ph.left, plural, d.knows(c, &r, ph.right), same)
+		d.imply(c, &r, ph.right, false, d.knows(c, &l, ph.left), same)
 	}
 }
 
@@ -180,13 +187,35 @@ func (d *document) contradicts(c *chunk, a *argument, s slot) bool {
 	return false
 }
 
-func (d *document) imply(c *chunk, a *argument, s slot, plural bool) {
-	if len(s.types) == 0 {
+// knows returns the type of the first name of an argument where it is certain and suits its slot, else 0.
+func (d *document) knows(c *chunk, a *argument, s slot) uint16 {
+	if a.n == 0 {
+		return 0
+	}
+	if r := &c.runs[a.runs[0]]; r.typ > 0 && r.conf >= 0.7 && s.admits(d.rs, r.typ) {
+		return r.typ
+	}
+	return 0
+}
+
+// imply gives the unknown names of an argument the type that its slot asks for. other is the type of the other argument where it is
+// certain: what is known there makes a weak guess good enough. same says that both ends are of one type.
+func (d *document) imply(c *chunk, a *argument, s slot, plural bool, other uint16, same bool) {
+	if len(s.types) == 0 || s.mute {
 		return
 	}
 	for k := 0; k < a.n; k++ {
 		r := &c.runs[a.runs[k]]
 		t := s.types[0]
+		if r.title > 0 && t != tPublication {
+			continue
+		}
+		if t == tSoftware && !s.weak && r.first > 0 && c.info[r.first-1].is(det) && s.admits(d.rs, tProduct) {
+			t = tProduct // the Vireo One depends on
+		}
+		if t == tSoftware && !s.weak && r.last-r.first > 2 {
+			continue
+		}
 		if r.typ == t && r.conf < 0.8 && !s.weak {
 			r.conf = max(r.conf, 0.75)
 			continue
@@ -200,7 +229,7 @@ func (d *document) imply(c *chunk, a *argument, s slot, plural bool) {
 		if s2, ok := d.short[r.key]; ok && s2.full.typ > 0 {
 			continue
 		}
-		if r.initial && (plural && endsInS(c.text[r.start:r.end]) || d.lowers.has(c.tokens[r.first].Hash) || s.weak) {
+		if r.initial && (plural && endsInS(c.text[r.start:r.end]) || d.lowers.has(c.tokens[r.first].Hash) || s.weak && other == 0) {
 			continue
 		}
 		if r.uncased && (t != tPerson && t != tOrganization || s.weak || r.end-r.start > 18) {
@@ -210,8 +239,17 @@ func (d *document) imply(c *chunk, a *argument, s slot, plural bool) {
 			continue
 		}
 		if s.weak {
+			switch {
+			case other == 0:
+			case (same || other > tLocation) && s.admits(d.rs, other):
+				t = other // software runs on software, a volume is part of a publication
+			case c.article(r) && s.admits(d.rs, tProduct) && r.last-r.first <= 2:
+				t = tProduct // bought a Brisa
+			case t == tOrganization && (other == tPerson || r.first > 0 && c.info[r.first-1].is(det)) && s.admits(d.rs, tProduct):
+				other = 0 // what a person buys is seldom a company
+			}
 			if r.implied == 0 || r.implied == t {
-				r.implied = t
+				r.implied, r.backed = t, r.backed || other > 0
 			}
 			continue
 		}
@@ -221,6 +259,15 @@ func (d *document) imply(c *chunk, a *argument, s slot, plural bool) {
 		}
 		r.typ, r.conf, r.rule = t, conf, "argument"
 	}
+}
+
+// article tells whether "a" or "an" stands before a name.
+func (c *chunk) article(r *run) bool {
+	if r.first == 0 || c.tokens[r.first-1].Kind != prose.Word {
+		return false
+	}
+	h := c.tokens[r.first-1].Hash
+	return h == hashA || h == hashAn
 }
 
 func endsInS(s string) bool { return len(s) > 2 && s[len(s)-1] == 's' && s[len(s)-2] != 's' }

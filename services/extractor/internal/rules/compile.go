@@ -71,6 +71,11 @@ type ruleset struct {
 	patterns  bool
 	worksFor  int // relation number or -1
 	located   int
+	partOf    int
+	authored  int
+	owns      int
+	supplies  int
+	depends   int
 	verbs     map[string]forms
 	pasts     map[uint64]bool // irregular past forms
 	roleProps map[uint16]string
@@ -124,7 +129,8 @@ func (rs *ruleset) below(t, a uint16) bool { return rs.under[[2]uint16{t, a}] }
 func compile(s *schema.Schema) *ruleset {
 	rs := &ruleset{
 		schema: s, builtin: map[string]uint16{}, byLabel: map[string]uint16{}, under: map[[2]uint16]bool{}, names: map[uint64]uint16{},
-		places: map[uint64]bool{}, verbs: loadVerbs(), pasts: map[uint64]bool{}, longest: 4, worksFor: -1, located: -1,
+		places: map[uint64]bool{}, verbs: loadVerbs(), pasts: map[uint64]bool{}, longest: 4, worksFor: -1, located: -1, partOf: -1, authored: -1, owns: -1,
+		supplies: -1, depends: -1,
 		roleProps: map[uint16]string{}, things: map[string]uint16{},
 	}
 	loadWords(&rs.words, rs.places)
@@ -197,6 +203,16 @@ func (rs *ruleset) loadRelations() {
 				rs.worksFor = relation
 			case "LOCATED_IN":
 				rs.located = relation
+			case "PART_OF":
+				rs.partOf = relation
+			case "AUTHORED":
+				rs.authored = relation
+			case "OWNS":
+				rs.owns = relation
+			case "SUPPLIES":
+				rs.supplies = relation
+			case "DEPENDS_ON":
+				rs.depends = relation
 			}
 			continue
 		}

@@ -94,7 +94,9 @@ type run struct {
 	heading     bool // all around is capitalised too
 	uncased     bool
 	honor       bool
-	emitted     int // place among the chunk's items, or -1
+	title       int  // what says that it is the title of a work, or 0
+	backed      bool // implied by a phrase whose other side is known
+	emitted     int  // place among the chunk's items, or -1
 }
 
 // name is what a document says of one name.
@@ -158,13 +160,16 @@ func (d *document) window(i int) {
 		d.findRuns(c)
 		for r := range c.runs {
 			d.typeRun(c, &c.runs[r])
+			d.trimTitle(c, &c.runs[r])
 		}
+		d.coordinate(c)
 		d.findMatches(c)
 		d.acronyms(c)
 	}
 	d.learn(list, false)
 	for k := range list {
 		d.implyTypes(&list[k])
+		d.coordinate(&list[k])
 	}
 	d.learn(list, true)
 	d.shortForms()
@@ -269,10 +274,12 @@ func (d *document) settle(c *chunk) {
 				r.conf = 0.9
 			}
 		}
-		if r.typ == 0 && n.weak > 0 && !n.conflict && !r.initial && !r.heading {
+		if r.typ == 0 && n.weak > 0 && !n.conflict && (!r.initial || r.backed) && !r.heading {
 			r.typ, r.conf, r.rule = n.weak, weakName, "argument"
 			if n.weakCount > 1 {
 				r.conf, r.rule = 0.6, "arguments"
+			} else if r.backed && r.implied == n.weak {
+				r.conf, r.rule = backedName, "argument"
 			}
 		}
 	}
@@ -280,6 +287,7 @@ func (d *document) settle(c *chunk) {
 
 const (
 	weakName       = 0.45
+	backedName     = 0.55
 	loneName       = 0.6
 	ambiguousShort = 0.4
 )

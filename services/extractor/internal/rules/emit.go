@@ -68,6 +68,7 @@ func (d *document) relate(c *chunk) {
 		d.orgRolePerson(c)
 	}
 	d.placeInPlace(c)
+	d.adjacent(c)
 	d.undeclared(c)
 }
 
@@ -126,6 +127,9 @@ func (d *document) resolve(c *chunk, s *prose.Sentence, i int, person, other foc
 			f = focus{in, 0, unique}
 		}
 	case e.is(pronounIt):
+		if in := d.thingBefore(c, s, i); in >= 0 {
+			f = focus{in, 0, true}
+		}
 	case e.is(pronoun):
 		return -1, 0
 	default: // "the company": a noun whose type the name must have
@@ -140,6 +144,22 @@ func (d *document) resolve(c *chunk, s *prose.Sentence, i int, person, other foc
 		return f.run, 0.27
 	}
 	return f.run, 0.13
+}
+
+// thingBefore finds the name that begins the sentence of token i, where "it" follows "that": "Acme said that it".
+func (d *document) thingBefore(c *chunk, s *prose.Sentence, i int) int32 {
+	if i == s.First || c.tokens[i-1].Hash != hashThat && c.info[i-1].flags&(conj|personVerb|orgVerb|say) == 0 {
+		return -1
+	}
+	for k := s.First; k < min(i, s.First+3); k++ {
+		if at := c.runAt[k]; at > 0 {
+			if r := &c.runs[at-1]; r.emitted >= 0 && r.typ != tPerson && r.typ != tLocation {
+				return at - 1
+			}
+			return -1
+		}
+	}
+	return -1
 }
 
 // personBefore finds the one person named before token i in its sentence.

@@ -14,9 +14,14 @@ func (rs *ruleset) loadHeads() {
 	for _, l := range lines("heads.txt") {
 		head, list, _ := strings.Cut(l, ":")
 		words := strings.Fields(list)
-		if head == "thing" {
+		if head == "thing" || head == "made" {
+			product := head == "made" && rs.types[tProduct-1].declared
 			for _, w := range words {
-				rs.words.put(hashWord(w)).flags |= thing
+				e := rs.words.put(hashWord(w))
+				e.flags |= thing
+				if product {
+					e.in, e.near = tProduct, tProduct
+				}
 				rs.words.put(hashWord(w + "s")).flags |= soft
 			}
 			continue

@@ -52,6 +52,27 @@ const (
 	cue
 	placeIn // a word after which "in" begins a place
 	finite  // a form of a verb that some phrase uses
+	made    // a thing that people make
+	personVerb
+	orgVerb
+	relNoun // wife, brother
+	noPlace // a word after which "in" begins no place
+	toPlace // a word after which "to" begins a place
+	side    // north, coast, streets: "of" after it begins a place
+	writing // a verb of writing
+	staff   // people, before "at"
+	surname // a head noun that is a surname too
+	eventTail
+	owner // his, its
+	roles // a plural of role
+	realm
+	workRole // a role of a work, ship or place
+	softMod
+	workVerb
+	softVerb
+	softSubject
+	softNoun
+	thwart // after it, what "before" tells of did not happen
 )
 
 var sections = map[string]flag{
@@ -60,6 +81,9 @@ var sections = map[string]flag{
 	"adverb": adverb, "relative": relative, "pronoun": pronoun, "he": pronounHe, "she": pronounShe, "it": pronounIt,
 	"honorific": honorific, "role": role, "place-word": placeWord, "topic": topic, "month": month,
 	"notname": notName, "ambiguous": ambiguous, "place-in": placeIn,
+	"person-verb": personVerb, "org-verb": orgVerb, "rel-noun": relNoun, "no-place": noPlace, "to-place": toPlace, "side": side, "thwart": thwart, "writing": writing,
+	"staff": staff, "surname": surname, "event-tail": eventTail, "owner": owner, "realm": realm, "work-role": workRole, "soft-mod": softMod, "work-verb": workVerb, "soft-verb": softVerb,
+	"soft-subject": softSubject, "soft-noun": softNoun,
 }
 
 // entry is what is known of one word. Types are places in ruleset.types plus one; 0 is none.
@@ -70,6 +94,7 @@ type entry struct {
 	near    uint16 // type of a name beside the word
 	before  uint16 // type of a name that begins with the word
 	suffix  uint16 // type of a name that ends with the word
+	known   uint16 // type of a name that is the word
 	phrases int32  // list in ruleset.starts plus one
 	cues    int32  // list in ruleset.cues plus one
 	month   uint8  // 1…12
@@ -170,7 +195,7 @@ func lines(name string) []string {
 	return out
 }
 
-// loadWords reads the word classes, given names and places into the table.
+// loadWords reads the word classes, given names, programs and places into the table.
 func loadWords(t *table, places map[uint64]bool) {
 	var f flag
 	for _, l := range lines("words.txt") {
@@ -180,11 +205,19 @@ func loadWords(t *table, places map[uint64]bool) {
 		}
 		for _, w := range strings.Fields(l) {
 			t.put(hashWord(w)).flags |= f
+			if f == role {
+				t.put(hashWord(w + "s")).flags |= roles
+			}
 		}
 	}
 	for _, l := range lines("names.txt") {
 		for _, w := range strings.Fields(l) {
 			t.put(hashWord(w)).flags |= given
+		}
+	}
+	for _, l := range lines("software.txt") {
+		for _, w := range strings.Fields(l) {
+			t.put(hashWord(w)).known = tSoftware
 		}
 	}
 	several := false

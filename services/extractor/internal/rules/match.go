@@ -23,7 +23,7 @@ func (d *document) findMatches(c *chunk) {
 		}
 		for i := s.First; i < s.Last; i++ {
 			e := c.info[i]
-			if e.phrases == 0 && e.flags&(role|placeWord|firm) == 0 || c.runAt[i] > 0 {
+			if e.phrases == 0 && e.flags&(role|roles|placeWord|firm) == 0 || c.runAt[i] > 0 {
 				continue
 			}
 			if e.phrases > 0 {
@@ -31,7 +31,7 @@ func (d *document) findMatches(c *chunk) {
 					d.tryPhrase(c, s, int32(k), i, p)
 				}
 			}
-			if e.flags&(role|placeWord|firm) != 0 {
+			if e.flags&(role|roles|placeWord|firm) != 0 {
 				for _, p := range d.rs.roleStart {
 					if e.is(d.rs.phrases[p].elems[0].class) {
 						d.tryPhrase(c, s, int32(k), i, p)
@@ -143,8 +143,13 @@ func (d *document) left(c *chunk, m *match) argument {
 	s := &c.sents[m.sent]
 	a := argument{pronoun: -1}
 	w := walk{c: c, s: s, a: &a, i: m.first - 1}
+	if r := d.fronted(c, s, m); r >= 0 {
+		c.groupRight(&a, r, s)
+		return a
+	}
 	linked := false // a form of "be", a comma or "as" stands before
 	if ph.nominal {
+		w.direct = w.i >= s.First && c.runAt[w.i] > 0
 		linked = w.nounPhrase()
 	}
 	if ph.elems[0].kind == activeVerb {
@@ -191,7 +196,7 @@ func (d *document) left(c *chunk, m *match) argument {
 			a.planned = true
 			w.i--
 		case e.is(relative):
-			linked, w.relative = true, true
+			linked, w.relative, w.relativeAt = true, true, w.i
 			w.gap++
 			w.i--
 		case e.is(pronoun) && w.commas == 0:
@@ -221,6 +226,32 @@ func (d *document) left(c *chunk, m *match) argument {
 	return a
 }
 
+// fronted returns the name that a participle at the start of a sentence is about, or -1: "Written by Ann Roe, Winter Bees".
+func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
+	if m.first != s.First || d.rs.phrases[m.phrase].elems[0].kind != participle {
+		return -1
+	}
+	for i := m.last; i < s.Last && i < m.last+12; i++ {
+		if !c.tokens[i].Is(',') {
+			if c.tokens[i].Kind == prose.Punct && !c.tokens[i].Is('"') {
+				return -1
+			}
+			continue
+		}
+		for i++; i < s.Last && (c.lower(i) && c.info[i].is(det|role|adjective) || c.tokens[i].Is('"')); i++ {
+		}
+		if i < s.Last && c.runAt[i] > 0 && c.runs[c.runAt[i]-1].first == i {
+			r := int(c.runAt[i] - 1)
+			if last := c.runs[r].last; last < s.Last && (c.tokens[last].Is(',') || c.tokens[last].Hash == prose.Possessive) && c.tokens[last].Kind != prose.Punct {
+				return -1
+			}
+			return r
+		}
+		return -1
+	}
+	return -1
+}
+
 // walk goes left from a phrase.
 type walk struct {
 	c         *chunk
@@ -231,7 +262,10 @@ type walk struct {
 	commas    int
 	lastComma int
 	relative  bool
-	stop      bool
+	direct    bool // a name stands right before a nominal phrase
+	// relativeAt is the token of the relative pronoun.
+	relativeAt int
+	stop       bool
 }
 
 // nounPhrase goes over what stands before the noun of a nominal phrase: "the chief" in "is the chief engineer at". It tells
@@ -286,7 +320,9 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 		w.stop = true
 		return false
 	}
-	if p := w.prepBefore(run); p >= 0 {
+	// "by Ann Roe, who works for": the clause is about the name right before it.
+	after := w.relative && (w.relativeAt == run.last || w.relativeAt == run.last+1 && c.tokens[run.last].Is(','))
+	if p := w.prepBefore(run); p >= 0 && !after {
 		w.i = p - 1
 		w.a.penalty += 0.03
 		// Over the noun that the preposition belongs to, as far as an insertion holds it.
@@ -295,7 +331,7 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 		}
 		return false
 	}
-	if ph.nominal && !linked || ph.bound && !linked {
+	if (ph.nominal || ph.bound) && !linked && !(w.direct && run.rule == "noun after") { // "the Kell district of Halden"
 		w.stop = true
 		return false
 	}

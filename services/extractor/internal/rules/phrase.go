@@ -64,6 +64,7 @@ type slot struct {
 	types []uint16 // admitted types, the first is implied; empty: any that the schema allows
 	weak  bool
 	exact bool // no other types than these
+	mute  bool // an unknown name is taken for nothing
 }
 
 func (s slot) admits(rs *ruleset, t uint16) bool {
@@ -136,7 +137,8 @@ func (rs *ruleset) parsePhrase(line string, verbs map[string]forms) (phrase, err
 
 func (rs *ruleset) parseSlot(text string) slot {
 	text, exact := strings.CutPrefix(strings.TrimSpace(text), "!")
-	s := slot{weak: strings.HasPrefix(text, "?"), exact: exact}
+	text, mute := strings.CutPrefix(text, "=")
+	s := slot{weak: strings.HasPrefix(text, "?"), exact: exact || mute, mute: mute}
 	for _, name := range strings.Fields(strings.TrimPrefix(text, "?")) {
 		if t := rs.builtin[name]; t > 0 {
 			s.types = append(s.types, t)
@@ -150,7 +152,7 @@ func (rs *ruleset) parseElem(w string, verbs map[string]forms) elem {
 	case w == "*":
 		return elem{kind: gapWords}
 	case w == "%role":
-		return elem{kind: classWord, class: role}
+		return elem{kind: classWord, class: role | roles}
 	case w == "%place":
 		return elem{kind: classWord, class: placeWord}
 	case w == "%firm":

@@ -45,7 +45,7 @@ func (d *document) cued(c *chunk, s *prose.Sentence, sent int32, i int, q *cueRu
 	if holder < 0 {
 		return
 	}
-	m := match{sent: sent, first: i, last: i + 1}
+	m := match{phrase: -1, sent: sent, first: i, last: i + 1}
 	l := argument{}
 	for k := i - 1; k >= s.First && k >= i-3; k-- {
 		l.planned = l.planned || c.info[k].is(modal|plan) && c.lower(k)

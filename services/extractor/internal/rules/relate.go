@@ -57,6 +57,30 @@ func (d *document) sentenceRelations(c *chunk, s *prose.Sentence, list []match, 
 				d.addRelation(c, ph, a, b, conf, say, rule, lo, hi)
 			}
 		}
+		d.delivered(c, s, m, &l, &r, conf, say, rule, lo, hi)
+	}
+}
+
+// delivered says who got what a phrase sells or delivers: the customer is supplied, and a completed sale makes the buyer the owner.
+func (d *document) delivered(c *chunk, s *prose.Sentence, m *match, l, r *argument, conf float64, say, rule string, lo, hi int) {
+	ph := &d.rs.phrases[m.phrase]
+	if ph.relation != d.rs.supplies || ph.inverse || ph.elems[0].kind != activeVerb {
+		return
+	}
+	to := d.recipient(c, s, r)
+	if to < 0 || !d.isOf(&c.runs[to], tOrganization) && !d.isOf(&c.runs[to], tPerson) {
+		return
+	}
+	seller, buyer, sold := &c.runs[l.runs[0]], &c.runs[to], &c.runs[r.runs[0]]
+	schema, source := d.rs.schema, d.rs.label(seller.typ)
+	if rel := d.rs.relations[d.rs.supplies].label; seller.emitted >= 0 && sold.typ != tOrganization && sold.typ != tLocation && schema.Allows(rel, source, d.rs.label(buyer.typ)) {
+		d.emitRelation(c, rel, seller.emitted, buyer.emitted, conf-0.03, say, rule+" to", lo, hi)
+	}
+	if c.tokens[m.first].Hash != hashSold || sold.emitted < 0 || d.rs.owns < 0 {
+		return
+	}
+	if rel := d.rs.relations[d.rs.owns].label; schema.Allows(rel, d.rs.label(buyer.typ), d.rs.label(sold.typ)) {
+		d.emitRelation(c, rel, buyer.emitted, sold.emitted, conf-0.03, say, "sold to", lo, hi)
 	}
 }
 
@@ -135,10 +159,8 @@ func (d *document) assertion(c *chunk, s *prose.Sentence, m *match, l *argument)
 	if d.opinionBefore(c, s, m) {
 		return opinions
 	}
-	for i := s.First; i < m.first; i++ {
-		if c.info[i].is(ifWord) {
-			return inferred
-		}
+	if d.deniedBefore(c, s, m) {
+		return inferred
 	}
 	// A later verb of the same subject: "plans to sell Acme and buy Globex".
 	for i := m.first - 1; i >= s.First && i >= m.first-2; i-- {
@@ -149,9 +171,55 @@ func (d *document) assertion(c *chunk, s *prose.Sentence, m *match, l *argument)
 	return ""
 }
 
+// deniedBefore looks for words before a phrase that take back or suppose what it says: "it is false that", "denies that", "if", "was
+// fired before", and for "once" where a supply or need must last.
+func (d *document) deniedBefore(c *chunk, s *prose.Sentence, m *match) bool {
+	thwarted := false
+	for i := s.First; i < m.first; i++ {
+		e := c.info[i]
+		if e.is(ifWord) {
+			return true
+		}
+		if i+1 < m.first && e.is(not|plan) && c.tokens[i+1].Hash == hashThat && d.unnamed(c, i) {
+			return true
+		}
+		if e.is(thwart) && c.lower(i) {
+			thwarted = true
+		}
+		if thwarted && c.tokens[i].Hash == hashBefore {
+			return true
+		}
+	}
+	if m.phrase < 0 {
+		return false
+	}
+	if rel := d.rs.phrases[m.phrase].relation; rel == d.rs.supplies || rel == d.rs.depends {
+		for i := m.first - 1; i >= s.First && i >= m.first-3; i-- {
+			switch c.tokens[i].Hash {
+			case hashOnce, hashUsed, hashFormerly, hashPreviously:
+				return true
+			}
+		}
+		for i := m.last; i < s.Last; i++ {
+			if c.tokens[i].Hash == hashUntil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unnamed tells whether token i belongs to no name.
+func (d *document) unnamed(c *chunk, i int) bool {
+	return c.runAt[i] == 0 || c.runs[c.runAt[i]-1].typ == 0
+}
+
 // opinionBefore looks for words that make what follows an opinion, or for a quotation that holds the phrase.
 func (d *document) opinionBefore(c *chunk, s *prose.Sentence, m *match) bool {
 	doubt, quoted := false, 0
+	if c.tokens[s.First].Hash == hashAccord && s.First+1 < m.first && c.tokens[s.First+1].Hash == hashTo {
+		return true
+	}
 	for i := s.First; i < m.first; i++ {
 		t, e := &c.tokens[i], c.info[i]
 		if t.Kind == prose.Punct {
@@ -165,10 +233,10 @@ func (d *document) opinionBefore(c *chunk, s *prose.Sentence, m *match) bool {
 			}
 			continue
 		}
-		if e.is(opinion) && c.runAt[i] == 0 {
+		if e.is(opinion) && d.unnamed(c, i) {
 			return true
 		}
-		if e.is(doubter) && c.runAt[i] == 0 {
+		if e.is(doubter) && d.unnamed(c, i) {
 			doubt = true
 		}
 		if e.is(say) && c.runAt[i] == 0 && (doubt || i+1 < s.Last && c.tokens[i+1].Hash == hashTo) {
@@ -284,7 +352,7 @@ func (d *document) undeclared(c *chunk) {
 		if known, _, ok := d.rs.schema.CanonRelation(label); ok {
 			label = known
 		}
-		if say := d.assertion(c, s, &match{first: a.last, last: b.first}, &argument{}); say == "" {
+		if say := d.assertion(c, s, &match{phrase: -1, first: a.last, last: b.first}, &argument{}); say == "" {
 			d.emitRelation(c, label, a.emitted, b.emitted, 0.75, "", "verb between names", s.First, s.Last)
 		}
 	}

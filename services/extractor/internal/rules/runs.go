@@ -7,20 +7,42 @@ import (
 )
 
 var (
-	hashThe     = prose.Hash("the")
-	hashOf      = prose.Hash("of")
-	hashFor     = prose.Hash("for")
-	hashAnd     = prose.Hash("and")
-	hashBy      = prose.Hash("by")
-	hashTo      = prose.Hash("to")
-	hashIn      = prose.Hash("in")
-	hashAs      = prose.Hash("as")
-	hashUsed    = prose.Hash("used")
-	hashManaged = prose.Hash("managed")
-	hashVer     = prose.Hash("version")
-	hashSt      = prose.Hash("st")
-	hashIts     = prose.Hash("its")
-	hashTheir   = prose.Hash("their")
+	hashThe        = prose.Hash("the")
+	hashOf         = prose.Hash("of")
+	hashFor        = prose.Hash("for")
+	hashAnd        = prose.Hash("and")
+	hashBy         = prose.Hash("by")
+	hashTo         = prose.Hash("to")
+	hashIn         = prose.Hash("in")
+	hashAs         = prose.Hash("as")
+	hashUsed       = prose.Hash("used")
+	hashManaged    = prose.Hash("managed")
+	hashVer        = prose.Hash("version")
+	hashSt         = prose.Hash("st")
+	hashAt         = prose.Hash("at")
+	hashFrom       = prose.Hash("from")
+	hashNear       = prose.Hash("near")
+	hashOn         = prose.Hash("on")
+	hashOutside    = prose.Hash("outside")
+	hashBetween    = prose.Hash("between")
+	hashComes      = prose.Hash("comes")
+	hashCame       = prose.Hash("came")
+	hashHails      = prose.Hash("hails")
+	hashStaff      = prose.Hash("staff")
+	hashBased      = prose.Hash("based")
+	hashBefore     = prose.Hash("before")
+	hashA          = prose.Hash("a")
+	hashAn         = prose.Hash("an")
+	hashThat       = prose.Hash("that")
+	hashWith       = prose.Hash("with")
+	hashSold       = prose.Hash("sold")
+	hashUntil      = prose.Hash("until")
+	hashOnce       = prose.Hash("once")
+	hashAccord     = prose.Hash("according")
+	hashFormerly   = prose.Hash("formerly")
+	hashPreviously = prose.Hash("previously")
+	hashIts        = prose.Hash("its")
+	hashTheir      = prose.Hash("their")
 )
 
 const maxRun = 12 // tokens
@@ -35,6 +57,12 @@ func (d *document) findRuns(c *chunk) {
 		}
 		heading := s.Heading || c.titleCase(s)
 		for i := s.First; i < s.Last; {
+			if r, ok := c.titleFrom(s, i); ok && !heading {
+				r.sent = int32(k)
+				d.add(c, r)
+				i = r.last
+				continue
+			}
 			next := d.runFrom(c, s, int32(k), i, heading)
 			i = max(next, i+1)
 		}
@@ -125,7 +153,7 @@ func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, headi
 	for first < s.Last && c.info[first].is(honorific) && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) {
 		first, honor = first+1, true
 	}
-	if !c.capital(first) || c.info[first].is(role) && !c.info[first].is(given) {
+	if !c.capital(first) || c.info[first].is(role) && !c.info[first].is(given) && !c.headNext(s, first) {
 		return first + 1
 	}
 	last, head := c.extend(s, first, honor)
@@ -171,7 +199,7 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 		t, e := &c.tokens[next], c.info[next]
 		switch {
 		case c.capital(next):
-			if e.is(role) && !e.is(given) && !c.roleIsSurname(s, first, next) && e.in == 0 {
+			if e.is(role) && !e.is(given) && !c.roleIsSurname(s, first, next) && e.in == 0 && !c.headNext(s, next) {
 				return last, head
 			}
 			if e.is(honorific) && e.in == 0 && !c.info[prev].is(given) {
@@ -181,6 +209,11 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 			if !fixed {
 				head = next
 			}
+			continue
+		case t.Kind == prose.Word && t.Shape&prose.Upper != 0 && e.is(stop) && c.countWord(t.Hash) && !c.info[prev].is(given):
+			return next + 1, head // the Vireo One
+		case c.lower(next) && c.joinedCapital(next):
+			last++ // Abd al-Rahman
 			continue
 		case t.Is('&') && next+1 < s.Last && c.capital(next+1):
 			last += 2
@@ -224,6 +257,30 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 	return last, head
 }
 
+var countWords = map[uint64]bool{
+	prose.Hash("one"): true, prose.Hash("two"): true, prose.Hash("three"): true, prose.Hash("four"): true, prose.Hash("five"): true,
+	prose.Hash("six"): true, prose.Hash("seven"): true, prose.Hash("nine"): true, prose.Hash("ten"): true,
+}
+
+// countWord tells a number that may end a name when it is capitalised.
+func (c *chunk) countWord(h uint64) bool { return countWords[h] }
+
+// joinedCapital tells al-Rahman: small letters, a hyphen, a capital.
+func (c *chunk) joinedCapital(i int) bool {
+	w := c.word(i)
+	at := strings.IndexByte(w, '-')
+	return at > 0 && at <= 3 && at+1 < len(w) && w[at+1] >= 'A' && w[at+1] <= 'Z'
+}
+
+// headNext tells whether a head noun follows a word for a role that is part of its name: Weaver Street, Mason County.
+func (c *chunk) headNext(s *prose.Sentence, i int) bool {
+	if i+1 >= s.Last || !c.capital(i+1) {
+		return false
+	}
+	e := c.info[i+1]
+	return (e.in > 0 || e.suffix > 0) && !e.is(given|role)
+}
+
 // headed tells whether a name goes on with "of" after token i.
 func (c *chunk) headed(i int, fixed bool) bool {
 	e := c.info[i]
@@ -236,10 +293,23 @@ func (c *chunk) ofTail(s *prose.Sentence, i int) int {
 	if i+n < s.Last && c.tokens[i+n].Hash == hashThe {
 		n++
 	}
-	if i+n < s.Last && c.capital(i+n) {
-		return n + 1
+	if i+n >= s.Last || !c.capital(i+n) {
+		return 0
 	}
-	return 0
+	if c.info[i-1].in == tLocation && i-2 >= s.First && c.capital(i-2) && !c.info[i-1].is(realm) {
+		return 0 // the Old Quarter of Wickham
+	}
+	// "Cardiology Department of Penhale Hospital": two names.
+	if i-2 >= s.First && c.capital(i-2) && c.info[i-1].in == tOrganization {
+		k := i + n
+		for k+1 < s.Last && c.capital(k+1) {
+			k++
+		}
+		if k > i+n && (c.info[k].in == tOrganization || c.info[k].suffix == tOrganization) {
+			return 0
+		}
+	}
+	return n + 1
 }
 
 // roleIsSurname: Baker in "Jane Baker", not Director in "Acme Director Jane Roe".
@@ -263,6 +333,9 @@ func (c *chunk) numbered(s *prose.Sentence, i int) bool {
 		return true
 	}
 	n := &c.tokens[i+1]
+	if c.lower(i+1) && (c.info[i+1].near > 0 || c.info[i+1].flags&(thing|soft) != 0 && endsInS(c.word(i+1))) {
+		return true // Heron 4 drones
+	}
 	return n.Kind == prose.Punct && !n.Is('%') && !n.Is('.') && !n.Is('-') && !n.Is('–') || c.info[i+1].flags&(be|aux|modal|finite|conj|relative) != 0 ||
 		n.Is('.') && i+2 >= s.Last
 }
@@ -274,7 +347,7 @@ func (d *document) finish(c *chunk, s *prose.Sentence, r run) int {
 	for r.last > r.first && c.trimmed(r.last-1) && r.head != r.last-1 {
 		r.last--
 	}
-	for r.first < r.last && c.info[r.first].is(notName) && !c.hasHead(&r) {
+	for r.first < r.last && c.info[r.first].is(notName) && !c.hasHead(&r) && !(c.info[r.first].is(given) && r.last-r.first > 1) {
 		r.first++
 	}
 	for r.last > r.first && c.info[r.last-1].is(notName) && c.info[r.last-1].in == 0 {
@@ -290,6 +363,11 @@ func (d *document) finish(c *chunk, s *prose.Sentence, r run) int {
 		r.head = r.last - 1
 	}
 	r.initial = r.last == r.first+1 && c.opens(s, r.first)
+	if r.last < s.Last && c.lower(r.last) && c.info[r.last].is(eventTail) && r.first > s.First && c.info[r.first-1].is(det) && c.nounEnds(s, r.last) {
+		r.head = r.last
+		r.last++
+		end = r.last
+	}
 	d.add(c, r)
 	return end
 }
@@ -349,11 +427,7 @@ func (d *document) add(c *chunk, r run) {
 	if last := &c.tokens[r.last-1]; last.Shape&prose.Dotted != 0 && c.info[r.last-1].is(orgSuffix) {
 		r.end-- // "Acme Ltd" and "Acme Ltd." are one name
 	}
-	d.hashes = d.hashes[:0]
-	for i := r.first; i < r.last; i++ {
-		d.hashes = append(d.hashes, c.tokens[i].Hash)
-	}
-	r.key = hashPhrase(d.hashes)
+	d.keyOf(c, &r)
 	r.emitted = -1
 	c.runs = append(c.runs, r)
 }
@@ -391,11 +465,7 @@ func (d *document) patternRun(c *chunk, start, end int, t uint16) {
 			r.sent = int32(k)
 		}
 	}
-	d.hashes = d.hashes[:0]
-	for i := first; i < last; i++ {
-		d.hashes = append(d.hashes, c.tokens[i].Hash)
-	}
-	r.key = hashPhrase(d.hashes)
+	d.keyOf(c, &r)
 	out := make([]run, 0, len(c.runs)+1)
 	done := false
 	for _, o := range c.runs {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,13 +20,21 @@ func (d *document) typeRun(c *chunk, r *run) {
 	if r.uncased {
 		return
 	}
-	d.typeByHead(c, r)
-	d.typeAsPerson(c, r)
+	if r.title == 0 || r.title == articleWork {
+		d.typeByHead(c, r)
+		d.typeAsPerson(c, r)
+	}
+	d.typeTitle(c, r)
+	if e := c.info[r.first]; e.known > 0 && r.last == r.first+1 && c.tokens[r.first].Shape&(prose.Upper|prose.Mixed) != 0 &&
+		(!r.initial || c.tokens[r.first].Shape&(prose.Caps|prose.Mixed) != 0 || !d.lowers.has(c.tokens[r.first].Hash)) {
+		r.take(e.known, 0.8, "known program")
+	}
 	if r.conf < 0.9 {
 		d.typeByNeighbours(c, r)
 	}
-	if r.conf < 0.9 {
+	if r.conf < 0.9 && r.title == 0 {
 		d.typeAsPlace(c, r)
+		d.typeByVerb(c, r)
 	}
 	if r.heading && r.conf < 0.85 {
 		r.typ, r.conf, r.rule = 0, 0, ""
@@ -59,7 +68,7 @@ func (d *document) typeByHead(c *chunk, r *run) {
 	}
 	if n > 1 && e.in > 0 {
 		conf := 0.9
-		if e.in == tLocation && n == 2 && c.info[r.first].is(given) && !c.info[r.first].is(ambiguous) {
+		if (e.in == tLocation || e.is(surname)) && n == 2 && c.info[r.first].is(given) && !c.info[r.first].is(ambiguous) {
 			return // Anna Hill
 		}
 		r.take(e.in, conf, "head word")
@@ -129,6 +138,10 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 		return
 	}
 	if c.roleBefore(r) {
+		if near := c.info[r.first-1].near; near > 0 && near != tOrganization && n == 1 && !first.is(given) {
+			r.take(near, 0.75, "noun before") // the text editor Inkwell
+			return
+		}
 		r.take(tPerson, 0.85, "role before")
 	} else if c.roleAfter(r) {
 		r.take(tPerson, 0.85, "role after")
@@ -144,7 +157,7 @@ func (c *chunk) personal(r *run) bool {
 		}
 	}
 	last := c.info[r.last-1]
-	return r.last-r.first == 1 && last.in == 0 || last.in == 0 || last.in == tLocation && c.info[r.first].is(given)
+	return last.in == 0 || (last.in == tLocation || last.is(surname)) && c.info[r.first].is(given)
 }
 
 // roleBefore: "engineer Bob Stone", not "the engineer at Acme" and not "an Acme engineer".
@@ -206,8 +219,19 @@ func (d *document) typeByNeighbours(c *chunk, r *run) {
 	if before >= s.First && c.lower(before) && c.info[before].is(thing) && c.info[before].near == 0 && before > s.First && c.info[before-1].is(det|adjective) {
 		d.takeThing(c, r, before, 0.75, "noun before")
 	}
-	if after < s.Last && c.lower(after) && before >= s.First && c.info[before].is(det) && c.nounEnds(s, after) && r.conf <= loneName {
+	d.typeByAppositive(c, s, r)
+	for before >= s.First && c.lower(before) && c.info[before].is(adjective) && before > s.First {
+		before--
+	}
+	if after+1 < s.Last && c.lower(after) && c.lower(after+1) && c.info[after].flags == 0 && (c.info[after+1].near > 0 || c.info[after+1].is(thing)) && c.nounEnds(s, after+1) {
+		after++ // the Brisa fuel pump
+	}
+	if after < s.Last && c.lower(after) && before >= s.First && (c.info[before].is(det) || c.tokens[before].Hash == prose.Possessive) && c.nounEnds(s, after) &&
+		(r.conf <= 0.75 || r.typ == tLocation && r.rule == "head word" && c.info[after].near > tLocation) {
 		e := c.info[after]
+		if r.conf > 0.85 && r.typ == tLocation {
+			r.typ, r.conf, r.rule = 0, 0, "" // the Deep Quay project
+		}
 		if e.near > 0 && !e.is(role) { // the LARCH dataset
 			r.take(e.near, 0.85, "noun after")
 		} else if e.is(thing) {
@@ -231,6 +255,33 @@ func (d *document) typeByNeighbours(c *chunk, r *run) {
 	}
 }
 
+// typeByAppositive: "her second novel, Winter Bees", "the company's first product, the Kolibri".
+func (d *document) typeByAppositive(c *chunk, s *prose.Sentence, r *run) {
+	k := r.first - 1
+	for k >= s.First && (c.tokens[k].Hash == hashThe || c.tokens[k].Is('"') || c.tokens[k].Is('“')) {
+		k--
+	}
+	if k <= s.First || !c.tokens[k].Is(',') && !c.info[k].is(be) || r.conf > loneName {
+		return
+	}
+	comma := c.tokens[k].Is(',')
+	noun := k - 1
+	e := c.info[noun]
+	if !c.lower(noun) || e.near == 0 || e.is(role) || comma && r.last < s.Last && !c.tokens[r.last].Is(',') && c.tokens[r.last].Kind != prose.Punct {
+		return
+	}
+	for n := 1; n <= 4 && noun-n >= s.First; n++ {
+		p := noun - n
+		if t := &c.tokens[p]; t.Hash == prose.Possessive || c.info[p].is(det) && t.Kind == prose.Word && t.Hash != hashThe && c.info[p].is(pronounIt|pronounShe|owner) {
+			r.take(e.near, 0.8, "apposition")
+			return
+		}
+		if !c.lower(p) && p > s.First {
+			return
+		}
+	}
+}
+
 func dotted(s string) bool {
 	for i := 1; i+1 < len(s); i++ {
 		if s[i] == '.' {
@@ -244,6 +295,11 @@ func dotted(s string) bool {
 func (c *chunk) nounEnds(s *prose.Sentence, i int) bool {
 	if i+1 >= s.Last || c.tokens[i+1].Kind == prose.Punct {
 		return true
+	}
+	if c.lower(i+1) && c.info[i+1].near == 0 && !c.info[i+1].is(thing|role|soft|roles) {
+		if w := c.word(i + 1); strings.HasSuffix(w, "ed") || endsInS(w) || c.info[i+1].is(personVerb|orgVerb) {
+			return true
+		}
 	}
 	return c.tokens[i+1].Kind == prose.Word && c.info[i+1].flags&(prep|conj|be|aux|modal|finite|relative|adverb|not|cue) != 0
 }
@@ -271,7 +327,7 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 	if i++; !c.info[i].is(det) {
 		return
 	}
-	best, bestConf := -1, 0.0
+	best, bestConf, soft := -1, 0.0, false
 	for n := 0; n < 6 && i+1 < s.Last; n++ {
 		i++
 		if c.runAt[i] > 0 || c.capital(i) {
@@ -280,11 +336,18 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 		if !c.lower(i) || c.info[i].flags&(prep|conj|relative|finite|pronoun) != 0 && c.info[i].near == 0 && !c.info[i].is(thing) {
 			break
 		}
-		if e := c.info[i]; e.near > 0 || e.is(thing) {
-			best, bestConf = i, 0.85
-		} else if e.is(role) {
+		if e := c.info[i]; e.is(thing|role) || e.near > 0 {
+			soft = c.info[i-1].is(softMod) && e.flags&(role|thing) != 0 // a search engine, a package manager
+			if best, bestConf = i, 0.85; e.is(role) && !soft && e.near == 0 {
+				best = -1
+			}
+		} else if e.is(roles) {
 			best = -1
 		}
+	}
+	if soft && best >= 0 {
+		r.take(tSoftware, 0.8, "is a")
+		return
 	}
 	if best < 0 {
 		return
@@ -324,18 +387,14 @@ func (d *document) typeAsPlace(c *chunk, r *run) {
 		r.take(tLocation, 0.85, "before a country")
 		return
 	}
-	if !inPlace || c.tokens[before].Hash != hashIn || c.tokens[r.first].Shape&prose.Caps != 0 || before != r.first-1 {
+	if c.tokens[r.first].Shape&prose.Caps != 0 {
 		return
 	}
-	if before > s.First && c.info[before-1].is(placeIn) {
-		r.take(tLocation, 0.75, "place after in")
-		return
+	if conf, rule := d.placeByPreposition(c, s, r); conf > 0 {
+		r.take(tLocation, conf, rule)
+	} else if inPlace && c.tokens[before].Hash == hashIn && before == r.first-1 {
+		r.implied = tLocation
 	}
-	if before == s.First && r.last < s.Last && c.tokens[r.last].Is(',') {
-		r.take(tLocation, 0.6, "place after in")
-		return
-	}
-	r.implied = tLocation
 }
 
 // listed tells whether the name at i is one of a list: "Paris, London and Rome".

@@ -12,6 +12,8 @@ var version = "dev"
 
 func main() {
 	os.Exit(app.Main("loader", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
-		return loader.New(loader.FromConfig(cfg), deps)
+		c := loader.FromConfig(cfg)
+		c.Version = version
+		return loader.New(c, deps)
 	}))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,9 +81,9 @@ func newTable(header []string) (*table, error) {
 	return t, nil
 }
 
-// record reads one row; n counts rows from 0.
-func (t *table) record(row []string, n int) (Record, error) {
-	r := Record{ID: strconv.Itoa(n)}
+// record reads one row.
+func (t *table) record(row []string, at Place) (Record, error) {
+	r := Record{At: at}
 	lines := lineWriter{max: maxRow}
 	for i, c := range t.columns {
 		value := row[i]
@@ -102,7 +103,7 @@ func (t *table) record(row []string, n int) (Record, error) {
 		switch {
 		case !t.hasText && isContent:
 			if err := lines.add(c.name, trimmed); err != nil {
-				return r, fault.Bad(CodeTooBig, "row %d: %v", n, err)
+				return r, fault.Bad(CodeTooBig, "%v: %v", at, err)
 			}
 		case t.hasText && !known[c.field]:
 			r.putMetadata(c.name, trimmed)
@@ -165,6 +166,7 @@ func eachRow(text string, comma rune, fn func(Record) error) error {
 	rd := csv.NewReader(strings.NewReader(text))
 	rd.Comma, rd.ReuseRecord = comma, true
 	header, err := rd.Read()
+	header = slices.Clone(header) // the reader uses it again
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -175,15 +177,16 @@ func eachRow(text string, comma rune, fn func(Record) error) error {
 	if err != nil {
 		return err
 	}
-	for n := 0; ; n++ {
+	for n := 1; ; n++ {
 		row, err := rd.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fault.Bad(CodeRecord, "row %d: %v", n, err)
+			return rowFault(n, len(row), len(header), err)
 		}
-		r, err := t.record(row, n)
+		line, _ := rd.FieldPos(0)
+		r, err := t.record(row, Place{Record: n, Line: line})
 		if err != nil {
 			return err
 		}
@@ -191,6 +194,19 @@ func eachRow(text string, comma rune, fn func(Record) error) error {
 			return err
 		}
 	}
+}
+
+// rowFault says what is wrong with row n, which has as many fields as could be told.
+func rowFault(n, fields, columns int, err error) error {
+	var p *csv.ParseError
+	if !errors.As(err, &p) {
+		return fault.Bad(CodeRecord, "record %d: %v", n, err)
+	}
+	at := Place{Record: n, Line: p.StartLine}
+	if errors.Is(p.Err, csv.ErrFieldCount) {
+		return fault.Bad(CodeRecord, "%v has %d of the header's %d columns", at, fields, columns)
+	}
+	return fault.Bad(CodeRecord, "%v: %v at column %d of line %d", at, p.Err, p.Column, p.Line)
 }
 
 // checkWidth refuses a row of too many fields before a reader makes a string of each.

@@ -39,77 +39,81 @@ func at(err error) error {
 	return err
 }
 
-// jsonList finds the records of a valid JSON text: the array itself, or the one under "records" or "documents" of an object
-// without a text. "" means that the text is one object and one document.
-func jsonList(text string) (string, error) {
+// jsonList finds the records of a valid JSON text, and where they begin: the array itself, or the one under "records" or
+// "documents" of an object without a text. "" means that the text is one object and one document.
+func jsonList(text string) (list string, at int, err error) {
 	v := strings.TrimSpace(text)
+	begin := strings.Index(text, v)
 	switch v[0] {
 	case '[':
-		return v, nil
+		return v, begin, nil
 	case '{':
 	default:
-		return "", fault.Bad(CodeJSON, "the text is neither an object nor an array of objects")
+		return "", 0, fault.Bad(CodeJSON, "the text is neither an object nor an array of objects")
 	}
-	found := map[string]string{}
-	err := eachField(v, func(name, value string) error {
-		found[name] = value
+	type found struct {
+		value string
+		at    int
+	}
+	fields := map[string]found{}
+	err = eachFieldAt(v, func(name, value string, at int) error {
+		fields[name] = found{value, begin + at}
 		return nil
 	})
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	if _, ok := found[fieldText]; ok {
-		return "", nil
+	if _, ok := fields[fieldText]; ok {
+		return "", 0, nil
 	}
-	list := ""
 	for _, name := range listNames {
-		if value := found[name]; strings.HasPrefix(value, "[") {
+		if f := fields[name]; strings.HasPrefix(f.value, "[") {
 			if list != "" {
-				return "", fault.Bad(CodeJSON, "both %q and %q are lists: which one holds the documents cannot be told", listNames[0], listNames[1])
+				return "", 0, fault.Bad(CodeJSON, "both %q and %q are lists: which one holds the documents cannot be told", listNames[0], listNames[1])
 			}
-			list = value
+			list, at = f.value, f.at
 		}
 	}
-	return list, nil
+	return list, at, nil
 }
 
-// eachElement reads the records of a valid JSON array.
-func eachElement(list string, fn func(Record) error) error {
-	n := 0
-	return eachValue(list, func(value string) error {
-		r, err := readRecord(value, "record "+strconv.Itoa(n))
+// eachElement reads the records of a valid JSON array, which begins at a line.
+func eachElement(list string, line int, fn func(Record) error) error {
+	n, seen := 0, 0
+	return eachValueAt(list, func(value string, at int) error {
+		n++
+		line += strings.Count(list[seen:at], "\n")
+		seen = at
+		place := Place{Record: n, Line: line}
+		r, err := readRecord(value, place.String())
 		if err != nil {
 			return err
 		}
-		if r.ID == "" {
-			r.ID = strconv.Itoa(n)
-		}
-		n++
+		r.At = place
 		return fn(r)
 	})
 }
 
 // eachLine reads one object a line; blank lines are no records.
 func eachLine(text string, fn func(Record) error) error {
-	n := 0
+	n, at := 0, 0
 	for len(text) > 0 {
 		var line string
 		line, text, _ = strings.Cut(text, "\n")
+		at++
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		where := "record " + strconv.Itoa(n)
-		if err := validJSON(line, where); err != nil {
+		n++
+		place := Place{Record: n, Line: at}
+		if err := validJSON(line, place.String()); err != nil {
 			return err
 		}
-		r, err := readRecord(line, where)
+		r, err := readRecord(line, place.String())
 		if err != nil {
 			return err
 		}
-		if r.ID == "" {
-			r.ID = strconv.Itoa(n)
-		}
-		n++
+		r.At = place
 		if err := fn(r); err != nil {
 			return err
 		}

@@ -1,10 +1,13 @@
-// Package parse takes a source's text apart into documents, by format. It is pure: no files, no network. What it refuses is a
-// document fault with a stable code. Untrusted text never steers more than its own output.
+// Package parse takes a source apart into documents, by format. It is pure: no files, no network, nothing outside the source is
+// ever looked up. What it refuses is a document fault with a stable code. Untrusted content never steers more than its own output,
+// and memory follows the source's size.
 package parse
 
 import (
+	"fmt"
 	"path"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/fault"
@@ -16,6 +19,9 @@ const (
 	Text     = "text"
 	Markdown = "markdown"
 	HTML     = "html"
+	XML      = "xml"
+	DOCX     = "docx"
+	PDF      = "pdf" // known here by name; its reader is a package of its own
 	CSV      = "csv"
 	TSV      = "tsv"
 	JSON     = "json"
@@ -26,6 +32,10 @@ const (
 const (
 	CodeFormat  = "unsupported_format" // no parser for the format, or none can be told from the name
 	CodeHTML    = "bad_html"
+	CodeXML     = "bad_xml"
+	CodeEntity  = "xml_entities" // the document declares entities of its own
+	CodeDOCX    = "bad_docx"
+	CodeBomb    = "zip_bomb"
 	CodeCSV     = "bad_csv"
 	CodeJSON    = "bad_json"
 	CodeRecord  = "bad_record" // one row or record is at fault, and with it its source
@@ -40,6 +50,7 @@ const (
 	MaxRecords = 1_000_000 // of one source
 	MaxFields  = 4096      // columns of a row, fields of a record
 	MaxDepth   = 64        // nesting of a record that is rendered as text
+	MaxXML     = 256       // nesting of elements
 )
 
 // Markups that a chunker reads.
@@ -53,6 +64,8 @@ var aliases = map[string]string{
 	"text": Text, "txt": Text, "plain": Text, "log": Text, "rst": Text,
 	"markdown": Markdown, "md": Markdown, "mdown": Markdown, "mkd": Markdown,
 	"html": HTML, "htm": HTML, "xhtml": HTML,
+	"xml": XML, "nxml": XML, "jats": XML, "docbook": XML, "dbk": XML, "tei": XML,
+	"docx": DOCX, "pdf": PDF,
 	"csv": CSV, "tsv": TSV, "tab": TSV,
 	"json": JSON, "jsonl": JSONL, "ndjson": JSONL,
 }
@@ -83,7 +96,17 @@ func Format(given, name string) (string, error) {
 }
 
 // Single says whether every source of the format is exactly one document.
-func Single(format string) bool { return format == Text || format == Markdown || format == HTML }
+func Single(format string) bool {
+	switch format {
+	case Text, Markdown, HTML, XML, DOCX, PDF:
+		return true
+	default:
+		return false
+	}
+}
+
+// Binary says whether sources of the format are bytes rather than a text in some encoding.
+func Binary(format string) bool { return format == DOCX || format == PDF }
 
 // Record is one document of a source. The fields besides Text are empty where the source does not say them.
 type Record struct {
@@ -96,19 +119,37 @@ type Record struct {
 	SourceUpdatedAt string
 	Metadata        map[string]any
 	Scope           graph.Scope
+	// At is where it stands in a source with many.
+	At Place
+	// Note says what of the document could not be read, where that does not make the rest worthless.
+	Note *Note
 }
 
-// Source is a text of a known format, ready to be read any number of times.
+// Place of a record: its number and its line, both from 1.
+type Place struct{ Record, Line int }
+
+func (p Place) String() string { return fmt.Sprintf("record %d (line %d)", p.Record, p.Line) }
+
+// Note is something about a document that people should know.
+type Note struct{ Code, Message string }
+
+// Source is a source of a known format, ready to be read any number of times.
 type Source struct {
 	format string
 	text   string
+	line   int // at which text begins, from 1
 	// object is set for a JSON source that is one object with no list of records inside.
 	object bool
+	// made is the one document of a source that is read already.
+	made *Record
 }
 
-// New reads as much of text as it takes to tell whether it is one document.
+// Made is a source of one document that is read already.
+func Made(format string, r Record) *Source { return &Source{format: format, made: &r} }
+
+// New reads as much of text as it takes to tell whether it is one document. The format is no binary one.
 func New(format, text string) (*Source, error) {
-	s := &Source{format: format, text: text}
+	s := &Source{format: format, text: text, line: 1}
 	if Single(format) {
 		return s, nil
 	}
@@ -119,13 +160,14 @@ func New(format, text string) (*Source, error) {
 	if err := validJSON(s.text, ""); err != nil {
 		return nil, err
 	}
-	list, err := jsonList(s.text)
+	list, at, err := jsonList(s.text)
 	if err != nil {
 		return nil, err
 	}
 	if list == "" {
 		s.object = true
 	} else {
+		s.line += strings.Count(s.text[:at], "\n")
 		s.text = list
 	}
 	return s, nil
@@ -136,51 +178,69 @@ func (s *Source) Single() bool { return Single(s.format) || s.object }
 
 // Markup is how a chunker reads the documents' texts.
 func (s *Source) Markup() string {
-	if s.format == Markdown || s.format == HTML {
+	switch s.format {
+	case Markdown, HTML, XML, DOCX:
 		return MarkupMarkdown
+	default:
+		return MarkupPlain
 	}
-	return MarkupPlain
 }
 
 // Each calls fn for every document, in order, until fn returns an error, which Each returns. A record at fault ends it with a document
 // fault that names the record. It may be called again.
 func (s *Source) Each(fn func(Record) error) error {
+	if s.made != nil {
+		return fn(*s.made)
+	}
+	var r Record
+	var err error
 	switch s.format {
 	case Text:
-		return fn(Record{Text: s.text})
+		r = Record{Text: s.text}
 	case Markdown:
-		return fn(Record{Text: s.text, Title: FirstHeading(s.text)})
+		r = readMarkdown(s.text)
 	case HTML:
-		r, err := readHTML(s.text)
-		if err != nil {
-			return err
-		}
-		return fn(r)
+		r, err = readHTML(s.text)
+	case XML:
+		r, err = readXML(s.text)
 	case CSV:
-		return eachRow(s.text, delimiter(s.text), limited(fn))
+		return eachRow(s.text, delimiter(s.text), checked(fn))
 	case TSV:
-		return eachRow(s.text, '\t', limited(fn))
+		return eachRow(s.text, '\t', checked(fn))
 	case JSONL:
-		return eachLine(s.text, limited(fn))
+		return eachLine(s.text, checked(fn))
 	default:
-		if s.object {
-			r, err := readRecord(s.text, "the document")
-			if err != nil {
-				return err
-			}
-			r.ID = ""
-			return fn(r)
+		if !s.object {
+			return eachElement(s.text, s.line, checked(fn))
 		}
-		return eachElement(s.text, limited(fn))
+		r, err = readRecord(s.text, "the document")
+		r.ID = ""
 	}
+	if err != nil {
+		return err
+	}
+	return fn(r)
 }
 
-// limited refuses a source with more records than MaxRecords.
-func limited(fn func(Record) error) func(Record) error {
-	n := 0
+// checked passes records on to fn, with their place as the id where no record of the source has one of its own. It refuses a
+// source in which some have an id and some have none, for a place is no name beside names: it moves when a record is put in
+// before it. It refuses more than MaxRecords, too.
+func checked(fn func(Record) error) func(Record) error {
+	var with, without Place
 	return func(r Record) error {
-		if n++; n > MaxRecords {
+		if r.At.Record > MaxRecords {
 			return fault.Bad(CodeTooMany, "the source has more than %d records: split it", MaxRecords)
+		}
+		first := &with
+		if r.ID == "" {
+			first = &without
+			r.ID = strconv.Itoa(r.At.Record - 1)
+		}
+		if first.Record == 0 {
+			*first = r.At
+		}
+		if with.Record > 0 && without.Record > 0 {
+			return fault.Bad(CodeRecord, "%v has no id, others have", without)
 		}
 		return fn(r)
 	}

@@ -11,6 +11,11 @@ import (
 
 // eachField calls fn for every field of a valid object, which begins with "{". Values are free of white space around them.
 func eachField(object string, fn func(name, value string) error) error {
+	return eachFieldAt(object, func(name, value string, _ int) error { return fn(name, value) })
+}
+
+// eachFieldAt is eachField that says where each value begins.
+func eachFieldAt(object string, fn func(name, value string, at int) error) error {
 	count := 0
 	i := skipSpace(object, 1)
 	for i < len(object) && object[i] != '}' {
@@ -24,7 +29,7 @@ func eachField(object string, fn func(name, value string) error) error {
 		if count++; count > MaxFields {
 			return fault.Bad(CodeTooWide, "an object has more than %d fields", MaxFields)
 		}
-		if err := fn(name, object[i:end]); err != nil {
+		if err := fn(name, object[i:end], i); err != nil {
 			return err
 		}
 		i = next(object, end)
@@ -34,10 +39,15 @@ func eachField(object string, fn func(name, value string) error) error {
 
 // eachValue calls fn for every element of a valid array, which begins with "[".
 func eachValue(array string, fn func(value string) error) error {
+	return eachValueAt(array, func(value string, _ int) error { return fn(value) })
+}
+
+// eachValueAt is eachValue that says where each value begins.
+func eachValueAt(array string, fn func(value string, at int) error) error {
 	i := skipSpace(array, 1)
 	for i < len(array) && array[i] != ']' {
 		end := skipValue(array, i)
-		if err := fn(array[i:end]); err != nil {
+		if err := fn(array[i:end], i); err != nil {
 			return err
 		}
 		i = next(array, end)

@@ -12,6 +12,8 @@ var version = "dev"
 
 func main() {
 	os.Exit(app.Main("resolver", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
-		return resolver.New(resolver.FromConfig(cfg), deps)
+		c := resolver.FromConfig(cfg)
+		c.Version = version
+		return resolver.New(c, deps)
 	}))
 }

@@ -12,6 +12,8 @@ var version = "dev"
 
 func main() {
 	os.Exit(app.Main("reviewer", version, func(cfg *app.Config, deps app.Deps) (app.Service, error) {
-		return reviewer.New(reviewer.FromConfig(cfg), deps)
+		c := reviewer.FromConfig(cfg)
+		c.Version = version
+		return reviewer.New(c, deps)
 	}))
 }

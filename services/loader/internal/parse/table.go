@@ -1,10 +1,8 @@
 package parse
 
 import (
-	"strconv"
+	"bytes"
 	"strings"
-
-	"golang.org/x/net/html"
 )
 
 // maxSpan bounds the empty cells that a colspan adds.
@@ -13,6 +11,7 @@ const maxSpan = 20
 // tableState renders the outermost table under way as pipe rows; tables inside it are text of their cell.
 type tableState struct {
 	depth  int
+	apart  bool // what comes next in the cell is another block, or of another cell inside it
 	inHead bool
 	inCell bool
 	inRow  bool
@@ -31,15 +30,23 @@ func (t *tableState) enter() {
 	t.gap()
 }
 
-func (t *tableState) gap() { t.cell.space = true }
+// gap says that what follows is another paragraph, or stands in another cell of a table inside the cell. A row is one line, so
+// a bar comes between them, escaped as any in a cell is: no sentence goes over it.
+func (t *tableState) gap() { t.apart = true }
 
 func (t *tableState) text(s []byte) {
+	if len(bytes.TrimSpace(s)) == 0 {
+		t.cell.add(s)
+		return
+	}
 	if !t.inCell {
-		if len(strings.TrimSpace(string(s))) == 0 {
-			return
-		}
 		t.startCell(1, t.inHead) // text astray between cells is not lost
 	}
+	if t.apart && len(t.cell.b) > 0 {
+		t.cell.b, t.cell.space = append(t.cell.b, " | "...), false
+		s = bytes.TrimLeft(s, " \t\r\n\f")
+	}
+	t.apart = false
 	t.cell.add(s)
 }
 
@@ -47,7 +54,7 @@ func (t *tableState) startCell(span int, isHeader bool) {
 	if !t.inRow {
 		t.inRow, t.header = true, true
 	}
-	t.inCell, t.span = true, span
+	t.inCell, t.span, t.apart = true, min(max(span, 1), maxSpan), false
 	t.header = t.header && isHeader
 }
 
@@ -135,17 +142,4 @@ func (w *page) pipes(cells []string) {
 		w.out.WriteString(c)
 		w.out.WriteString(" |")
 	}
-}
-
-func span(z *html.Tokenizer, more bool) int {
-	for more {
-		var key, val []byte
-		key, val, more = z.TagAttr()
-		if string(key) == "colspan" {
-			if n, err := strconv.Atoi(strings.TrimSpace(string(val))); err == nil {
-				return min(max(n, 1), maxSpan)
-			}
-		}
-	}
-	return 1
 }

@@ -1,0 +1,114 @@
+package render
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+func shown(t *testing.T, f func(w io.Writer) error) string {
+	t.Helper()
+	var b strings.Builder
+	require.NoError(t, f(&b))
+	return b.String()
+}
+
+// An empty list says whether there is nothing at all, or nothing of what was asked for.
+func TestEmptyLists(t *testing.T) {
+	for want, f := range map[string]func(w io.Writer) error{
+		"nothing waits for review here\n":             func(w io.Writer) error { return Groups(w, api.ReviewListReply{}, false) },
+		"no group matches\n":                          func(w io.Writer) error { return Groups(w, api.ReviewListReply{}, true) },
+		"no group matches here, of 7 groups in all\n": func(w io.Writer) error { return Groups(w, api.ReviewListReply{Total: 7}, true) },
+		"no jobs\n":                func(w io.Writer) error { return Jobs(w, api.JobListReply{}, "") },
+		"no job is rolling back\n": func(w io.Writer) error { return Jobs(w, api.JobListReply{}, api.JobRollingBack) },
+		"no documents: factmill ingest PATH puts some in\n": func(w io.Writer) error {
+			return Documents(w, api.DocumentListReply{}, true)
+		},
+		"no document's key begins so, of 3 documents in the graph\n": func(w io.Writer) error {
+			return Documents(w, api.DocumentListReply{Total: 3}, true)
+		},
+		"no entities\n": func(w io.Writer) error { return Entities(w, api.EntityListReply{}, true) },
+		"no facts\n":    func(w io.Writer) error { return Facts(w, api.RelationListReply{}, true) },
+		"":              func(w io.Writer) error { return Facts(w, api.RelationListReply{Next: "c"}, true) }, // more may follow
+	} {
+		require.Equal(t, want, shown(t, f))
+	}
+}
+
+func TestLists(t *testing.T) {
+	docs := api.DocumentListReply{Documents: []api.ListedDocument{
+		{DocumentRow: graph.DocumentRow{Key: "a.txt", Title: "A\x1b"}, Version: 2, Chunks: 1500, FromTime: "2026-01-02T03:04:05.6Z"},
+		{DocumentRow: graph.DocumentRow{Key: "b.txt"}, Version: 1, Chunks: 1, FromTime: "2026-01-02T03:04:05Z"},
+	}}
+	require.Equal(t, "KEY    VERSION  CHUNKS  SINCE                 TITLE\n"+
+		"a.txt        2   1,500  2026-01-02 03:04:05Z  A\\x1b\n"+
+		"b.txt        1       1  2026-01-02 03:04:05Z\n", shown(t, func(w io.Writer) error { return Documents(w, docs, true) }))
+	ents := api.EntityListReply{Entities: []graph.EntityRow{{ID: "e1", Name: "Ada", Type: "Person", MentionsTotal: 3, DocumentsTotal: 2}}}
+	require.Equal(t, "NAME  TYPE    MENTIONS  DOCUMENTS  ID\nAda   Person         3          2  e1\n", shown(t, func(w io.Writer) error { return Entities(w, ents, true) }))
+	require.Equal(t, "Ada  Person  3  2  e1\n", shown(t, func(w io.Writer) error { return Entities(w, ents, false) }), "a further page")
+	facts := api.RelationListReply{Relations: []graph.RelationRow{{Type: "WORKS_FOR", Source: "e1", SourceName: "Ada", Target: "e2", TargetName: "Acme", EvidenceTotal: 2,
+		Evidence: []graph.Evidence{{Document: "a.txt", Start: 0, End: 9, Quote: "Ada works", Confidence: 0.8}}}}}
+	require.Equal(t, "Ada  WORKS_FOR  Acme\n  “Ada works”  a.txt [0:9]  0.80\n  … and 1 more quote\n", shown(t, func(w io.Writer) error { return Facts(w, facts, true) }))
+}
+
+// What keeps an item out for good is told from what makes it a candidate.
+func TestDroppedAndCandidates(t *testing.T) {
+	s := api.JobStatus{Job: "j1", Graph: "default", Op: "add", State: api.JobPending, Next: "the commit"}
+	s.Stages.Extraction.CandidatesWritten, s.Stages.Extraction.CandidatesSuppressed = 1200, 3
+	for reason, n := range map[string]int{
+		graph.ReasonNoEvidence: 4, graph.ReasonBadName: 1, graph.ReasonSelfLoop: 2, graph.ReasonBelowFloor: 1000, graph.ReasonLimit: 1,
+		graph.ReasonUndeclaredLabel: 1190, graph.ReasonOffPattern: 5, graph.ReasonEntityBand: 5,
+	} {
+		s.Stages.Extraction.Dropped = append(s.Stages.Extraction.Dropped, graph.Dropped{Kind: "entity", Label: "X", Reason: reason, Count: n})
+	}
+	require.Equal(t, `job j1 pending (graph default)
+  waits for   the commit
+  documents   0
+  candidates  1,200 for review, 3 suppressed (undeclared_label 1,190, entity_band 5, off_pattern 5)
+  dropped     1,008 items without evidence or sense (below_floor 1,000, no_evidence 4, self_loop 2, bad_name 1, limit 1)
+`, shown(t, func(w io.Writer) error { return Job(w, s) }))
+}
+
+func TestSent(t *testing.T) {
+	require.Empty(t, shown(t, func(w io.Writer) error { return Sent(w, nil, nil) }))
+	require.Equal(t, "  key         a.txt\n", shown(t, func(w io.Writer) error { return Sent(w, []string{"a.txt"}, nil) }))
+	require.Equal(t, "  keys        a.txt … c.txt: factmill documents lists them\n  not sent    1 file\n    x: permission denied\n",
+		shown(t, func(w io.Writer) error {
+			return Sent(w, []string{"a.txt", "b.txt", "c.txt"}, []string{"x: permission denied"})
+		}))
+	many := shown(t, func(w io.Writer) error { return Sent(w, nil, strings.Split(strings.Repeat("f,", 11)+"f", ",")) })
+	require.Equal(t, "  not sent    12 files\n"+strings.Repeat("    f\n", 10)+"    … and 2 more\n", many)
+}
+
+// A closed version says so, whatever the document is now.
+func TestClosedVersion(t *testing.T) {
+	r := api.DocumentReply{State: "open", Version: 1, Document: graph.DocumentRow{Key: "a"}, Versions: []api.VersionRow{
+		{Version: 1, ClosedSeq: 4, ClosedTime: "2026-01-02T03:04:05Z"}, {Version: 2}}}
+	head := func() string {
+		line, _, _ := strings.Cut(shown(t, func(w io.Writer) error { return Document(w, r) }), "\n")
+		return line
+	}
+	require.Equal(t, "a  (version 1, closed 2026-01-02 03:04:05Z)", head())
+	r.Version = 2
+	require.Equal(t, "a  (open)", head())
+	r.State, r.Version = "deleted", 1
+	require.Equal(t, "a  (deleted; version 1, closed 2026-01-02 03:04:05Z)", head())
+}
+
+// A line of progress ends with what hinders the work, as long as it does.
+func TestProgressNotes(t *testing.T) {
+	now := time.Unix(0, 0)
+	var b strings.Builder
+	p := NewProgress(&b, false, func() time.Time { now = now.Add(2 * time.Second); return now })
+	p.Note("the extractor is not ready: no")
+	p.Set(1, 2, "job j1")
+	p.Note("")
+	p.Set(1, 2, "job j1")
+	require.Equal(t, "job j1: 1 of 2; the extractor is not ready: no\njob j1: 1 of 2\n", b.String())
+}
