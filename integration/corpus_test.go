@@ -151,13 +151,15 @@ func (w writer) text(markdown bool) string {
 
 // paper is one generated document, as an event names it.
 type paper struct {
-	Key         string         `json:"key"`
-	Text        string         `json:"text"`
-	Format      string         `json:"format,omitempty"`
-	Title       string         `json:"title,omitempty"`
-	PublishedAt string         `json:"published_at,omitempty"`
-	Metadata    map[string]any `json:"metadata,omitempty"`
-	Scope       []string       `json:"scope,omitempty"`
+	Key         string `json:"key"`
+	Text        string `json:"text"`
+	Format      string `json:"format,omitempty"`
+	Title       string `json:"title,omitempty"`
+	PublishedAt string `json:"published_at,omitempty"`
+	// SourceUpdatedAt is empty in generated documents.
+	SourceUpdatedAt string         `json:"source_updated_at,omitempty"`
+	Metadata        map[string]any `json:"metadata,omitempty"`
+	Scope           []string       `json:"scope,omitempty"`
 }
 
 func (w writer) paper(key string, markdown bool) paper {
@@ -206,7 +208,8 @@ func (c corpus) file() paper {
 	var b strings.Builder
 	for _, d := range c.rows {
 		_, id, _ := strings.Cut(d.Key, "#")
-		line, err := json.Marshal(map[string]any{"id": id, "text": d.Text, "title": d.Title, "published_at": d.PublishedAt, "metadata": d.Metadata, "scope": d.Scope})
+		line, err := json.Marshal(map[string]any{"id": id, "text": d.Text, "title": d.Title, "published_at": d.PublishedAt,
+			"source_updated_at": d.SourceUpdatedAt, "metadata": d.Metadata, "scope": d.Scope})
 		if err != nil {
 			panic(err) // strings and numbers
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,8 +33,8 @@ type faults struct {
 	copies, stolen, restarts atomic.Int64
 }
 
-// plague starts all kinds of faults; cure ends them.
-func (f *fleet) plague(seed uint64) *faults {
+// plague starts all kinds of faults; cure ends them. Replicas of the spared services are not killed.
+func (f *fleet) plague(seed uint64, spared ...string) *faults {
 	f.t.Helper()
 	p := &faults{f: f, seed: seed, errs: make(chan error, 64)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -42,7 +43,7 @@ func (f *fleet) plague(seed uint64) *faults {
 	for _, c := range bus.NewTable(bus.TableOptions{}).Consumers {
 		p.steal(c.Stream, c.Config.Durable)
 	}
-	p.kill()
+	p.kill(spared)
 	return p
 }
 
@@ -165,13 +166,13 @@ func (p *faults) answer(m jetstream.Msg, rng *rand.Rand) uint64 {
 }
 
 // kill restarts random replicas, half of them without a chance to say goodbye.
-func (p *faults) kill() {
+func (p *faults) kill(spared []string) {
 	rng := random(p.seed, "kill")
 	p.wg.Go(func() {
 		for p.wait(20*time.Millisecond + time.Duration(rng.Int64N(int64(150*time.Millisecond)))) {
 			list := p.f.list()
 			i := rng.IntN(len(list))
-			if list[i].name == "committer" && rng.IntN(2) == 0 {
+			if slices.Contains(spared, list[i].name) || list[i].name == "committer" && rng.IntN(2) == 0 {
 				continue
 			}
 			crash := rng.IntN(2) == 0

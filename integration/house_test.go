@@ -122,6 +122,8 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/nats.go":         {"pkg/bus", "pkg/testkit", "services", "cmd", "integration", "bench"},
 	"github.com/milvus-io/milvus-sdk-go": {"services/committer/internal/vectors"},
 	"github.com/ollama/ollama":           {"services/extractor/internal/model", "services/resolver/internal/model"},
+	"github.com/klippa-app/go-pdfium":    {"services/loader/internal/pdf"},
+	"github.com/tetratelabs/wazero":      {"services/loader/internal/pdf"},
 }
 
 func checkForeign(t *testing.T, path, dir, imp string, test bool) {

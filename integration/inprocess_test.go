@@ -310,6 +310,16 @@ func (f *fleet) run(graph string, event map[string]any) api.JobStatus {
 	return f.await(graph, f.publish(graph, event), api.JobCommitted)
 }
 
+// settled waits until a job has ended.
+func (c *cluster) settled(graph, job string) (s api.JobStatus) {
+	c.t.Helper()
+	testkit.AwaitFor(c.t, time.Minute, "the end of job "+job, func() bool {
+		s = ask[api.JobStatus](c, graph, "jobs.get", api.JobGet{Job: job, Wait: "5s"})
+		return api.Ended(s.State)
+	})
+	return s
+}
+
 // putSchema makes a schema the graph's active one.
 func (c *cluster) putSchema(graph, text string) {
 	c.t.Helper()

@@ -20,7 +20,7 @@ func TestTenThousandDocuments(t *testing.T) {
 	dir := t.TempDir()
 	r := seeded(t, 20)
 	for i := range n {
-		write(t, dir, fmt.Sprintf("docs/%02d/%05d.txt", i%100, i), prose(r, size, 400))
+		write(t, dir, fmt.Sprintf("docs/%02d/%05d.txt", i%100, i), prose(r, size, 400, 6))
 	}
 	data := t.TempDir()
 	m := measure(t, 5*time.Minute, dir, "", "run", "docs", "--data", data, "--json")

@@ -132,7 +132,7 @@ func (c *cli) passOver(f *feed, in *input, problems []ingest.Problem) error {
 	for _, p := range problems {
 		what := "skipped"
 		if p.Harmless {
-			what = "not followed:"
+			what = "passed over"
 		}
 		c.say("%s %v", what, p)
 	}

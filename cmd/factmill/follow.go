@@ -176,7 +176,11 @@ func (c *cli) finish(raw json.RawMessage, st api.JobStatus, in *input) error {
 		if err := render.Job(w, st); err != nil {
 			return err
 		}
-		return render.Sent(w, in.made, in.unsent())
+		made := in.made
+		if st.State == api.JobRolledBack {
+			made = nil
+		}
+		return render.Sent(w, made, in.unsent())
 	})
 	if err != nil {
 		return err
@@ -207,8 +211,12 @@ func jobResult(c *cli, st api.JobStatus) error {
 		c.say("job %s is held: factmill jobs accept %s%s commits it, factmill jobs cancel %s%s rolls it back", st.Job, st.Job, c.at(), st.Job, c.at())
 		return nil
 	case st.Failed() > 0:
-		return &coded{code: exitPartial, err: fmt.Errorf("job %s is done, but %s did not make it; factmill jobs show %s%s says why", st.Job,
-			render.Count(st.Failed(), "document", "documents"), st.Job, c.at())}
+		look := "factmill jobs show " + st.Job + c.at() + " says why"
+		if st.Documents.Quarantined > 0 {
+			look += ", factmill dead-letters list --job " + st.Job + c.at() + " has what was put aside"
+		}
+		return &coded{code: exitPartial, err: fmt.Errorf("job %s is done, but %s did not make it; %s", st.Job,
+			render.Count(st.Failed(), "document", "documents"), look)}
 	}
 	return nil
 }

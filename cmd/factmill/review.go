@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/pkg/api"
@@ -31,7 +30,9 @@ func (c *cli) reviewListCmd() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			cmd.LocalFlags().Visit(func(f *pflag.Flag) { chosen = chosen || f.Name != "include-covered" })
+			for _, name := range []string{"kind", "label", "state", "min-count", "limit", "skip", "cursor", "schema"} {
+				chosen = chosen || cmd.Flags().Changed(name)
+			}
 			if cmd.Flags().Changed("limit") {
 				m["limit"] = limit
 			}

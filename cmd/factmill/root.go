@@ -51,7 +51,11 @@ func run(args []string, in io.Reader, out, errOut io.Writer, env []string) int {
 	if err == nil {
 		return exitDone
 	}
-	return c.report(ctx, cmd.CommandPath(), args, err)
+	path := cmd.CommandPath()
+	if cmd.Name() == "help" {
+		path = root.Name()
+	}
+	return c.report(ctx, path, args, err)
 }
 
 // interruptible returns a context that the first interrupt ends; the second one ends the process.

@@ -91,11 +91,10 @@ func (c *cli) schemaShowCmd() *cobra.Command {
 func showSchema(w io.Writer, r api.SchemaReply) error {
 	text := r.Source
 	if s, err := schema.Parse([]byte(r.Source), r.Name, nil); err != nil || s.Fingerprint() != r.Fingerprint {
-		var b bytes.Buffer
-		if err := json.Indent(&b, r.Schema, "", "  "); err != nil {
+		var err error
+		if text, err = readable(r.Schema); err != nil {
 			return fmt.Errorf("the stored schema: %w", err)
 		}
-		text = b.String()
 	}
 	head := fmt.Sprintf("# %s %s, revision %d, fingerprint %s\n", render.Line(r.Name), render.Line(r.Version), r.Revision, render.Line(r.Fingerprint))
 	if strings.HasPrefix(text, "{") { // JSON has no comments
@@ -103,6 +102,22 @@ func showSchema(w io.Writer, r api.SchemaReply) error {
 	}
 	_, err := fmt.Fprintf(w, "%s%s\n", head, render.Block(strings.TrimRight(text, "\n")))
 	return err
+}
+
+// readable writes JSON for people: indented, with numbers as they are, and without the escapes that arrows get on their way.
+func readable(raw json.RawMessage) (string, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return b.String(), err
 }
 
 // checked is what schema validate says of a file.

@@ -49,7 +49,7 @@ func (c *Conn) Bucket(ctx context.Context, name string) (jetstream.ObjectStore, 
 // not sent again. It waits while the bucket is full.
 func (c *Conn) PutBody(ctx context.Context, graph, job string, body []byte) (string, error) {
 	if len(body) > MaxBody {
-		return "", fault.Bad("too_large", "a body of %d bytes is over the limit of %d", len(body), MaxBody)
+		return "", fault.Bad("too_large", "it would have %d bytes, at most %d: split the document", len(body), MaxBody)
 	}
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])

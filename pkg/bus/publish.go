@@ -111,7 +111,7 @@ func (c *Conn) message(ctx context.Context, e events.Event, source, now, trace s
 	if len(body) > InlineBody && byReference(stream) {
 		ref, err := c.PutBody(ctx, at.Graph, at.Job, body)
 		if err != nil {
-			return "", nil, err
+			return "", nil, fmt.Errorf("%s: %w", at.Kind, err)
 		}
 		m.Header[events.HeaderBody] = []string{ref}
 		m.Header[HeaderBodySize] = []string{strconv.Itoa(len(body))}

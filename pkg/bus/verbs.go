@@ -40,6 +40,9 @@ type Endpoint struct {
 	// Subject pattern with the graph as second token, for example "factmill.*.jobs.get".
 	Subject string
 	Handler VerbFunc
+	// Limit of time of a verb that may take longer than ServeOptions.Limit. Such a request is not waited for when the service
+	// stops: its context ends at once. Defaults to ServeOptions.Limit.
+	Limit time.Duration
 }
 
 // ServeOptions bound the requests under way. The zero value is the default.
@@ -107,7 +110,8 @@ type server struct {
 	opt   ServeOptions
 	queue chan request
 	known map[string]bool // noun.verb
-	work  context.Context
+	work  context.Context // ends when the requests under way are finished
+	stops context.Context // ends when the service is told to stop
 }
 
 // Serve registers a service and answers its verbs until ctx is done; requests under way are finished first. A service without
@@ -120,7 +124,7 @@ func (c *Conn) Serve(ctx context.Context, info ServiceInfo, endpoints []Endpoint
 	s := &server{conn: c, opt: o, queue: make(chan request, o.Queue), known: map[string]bool{}}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	s.work = work
+	s.work, s.stops = work, ctx
 
 	svc, err := micro.AddService(c.NC, micro.Config{
 		Name: info.Name, Version: info.Version, Description: info.Description, QueueGroup: o.QueueGroup, StatsHandler: verbStats,
@@ -278,11 +282,15 @@ func (s *server) answer(r request) (out any, err *api.Error) {
 			return nil, api.Errorf(400, "bad_name", "%v", e)
 		}
 	}
-	left := s.opt.Limit - time.Since(r.at)
-	if left <= 0 {
-		return nil, api.Errorf(429, "busy", "the request waited %s for its turn: try again", s.opt.Limit)
+	limit, base := s.opt.Limit, s.work
+	if r.ep.Limit > limit {
+		limit, base = r.ep.Limit, s.stops
 	}
-	ctx, stop := context.WithTimeout(WithTrace(s.work, r.msg.Header.Get(events.HeaderTrace)), left)
+	left := limit - time.Since(r.at)
+	if left <= 0 {
+		return nil, api.Errorf(429, "busy", "the request waited %s for its turn: try again", limit)
+	}
+	ctx, stop := context.WithTimeout(WithTrace(base, r.msg.Header.Get(events.HeaderTrace)), left)
 	defer stop()
 	return r.ep.Handler(ctx, graph, r.msg.Data, r.msg.Header.Get)
 }

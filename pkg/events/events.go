@@ -272,7 +272,8 @@ type Ended struct {
 	Documents int    `json:"documents,omitempty"`
 	Digest    string `json:"digest,omitempty"`
 	// Base is the revision that "unchanged" was decided against.
-	Base    uint64         `json:"base,omitempty"`
+	Base uint64 `json:"base,omitempty"`
+	// Failure is why; with "listed" and "unchanged" a note, which fails nothing.
 	Failure *graph.Failure `json:"failure,omitempty"`
 	// Body refers to the bytes of what was quarantined, where they are kept: an event of kind BodyKind.
 	Body     string `json:"body,omitempty"`

@@ -24,7 +24,7 @@ const (
 	// ValidatorVersion of the item validator.
 	ValidatorVersion = 1
 	// RulesVersion of the embedded extractor's rule set.
-	RulesVersion = 1
+	RulesVersion = 2
 )
 
 // Pipeline is the settings of one graph.

@@ -64,7 +64,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, err
 	}
 	s.st = st
-	s.outbox = outbox.New(st, deps.Conn, deps.Log)
+	s.outbox = outbox.New(st, deps.Conn, deps.Log, deps.Now)
 	s.graphs = graphs.New(st, deps.Now)
 	s.query = query.New(st, s.graphs)
 	out := &outside{conn: deps.Conn}

@@ -92,15 +92,15 @@ func TestShortFormAcrossChunks(t *testing.T) {
 }
 
 func TestNoCandidatesCountsOnly(t *testing.T) {
-	e := chunked(schema.Default(), "The LARCH spectrograph was built by Fenwick Instruments.")
+	e := chunked(schema.Default(), "The LARCH comet was found by Fenwick Instruments.")
 	with := handle(t, stage(t, schema.Default()), e)
-	require.Equal(t, "Spectrograph", with.Extraction.Chunks[0].Candidates[0].Label)
+	require.Equal(t, "Comet", with.Extraction.Chunks[0].Candidates[0].Label)
 	require.Equal(t, []string{graph.ReasonUndeclaredLabel}, with.Extraction.Chunks[0].Candidates[0].Reasons)
 	e.Job.NoCandidates = true
 	without := handle(t, stage(t, schema.Default()), e)
 	require.Empty(t, without.Extraction.Chunks[0].Candidates)
 	require.Equal(t, with.Extraction.Dropped, without.Extraction.Dropped)
-	require.Equal(t, []graph.Dropped{{Kind: "entity", Label: "Spectrograph", Reason: graph.ReasonUndeclaredLabel, Count: 1, Sample: "LARCH"}}, without.Extraction.Dropped)
+	require.Equal(t, []graph.Dropped{{Kind: "entity", Label: "Comet", Reason: graph.ReasonUndeclaredLabel, Count: 1, Sample: "LARCH"}}, without.Extraction.Dropped)
 }
 
 func TestHandleRefuses(t *testing.T) {

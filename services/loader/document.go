@@ -44,22 +44,47 @@ type document struct {
 // errEnd ends a walk over records that found what it looked for.
 var errEnd = errors.New("end")
 
-// single makes the one document of a source.
-func (s *source) single(ctx context.Context) ([]events.Event, error) {
+// single makes the one document of a source. What could not be read of it is said with the end of the source, so that the
+// document itself goes on like any other.
+func (s *source) single(ctx context.Context, in bus.Delivery) ([]events.Event, error) {
 	var doc document
+	var note *parse.Note
 	err := s.parsed.Each(func(r parse.Record) (err error) {
+		note = r.Note
 		doc, err = s.document(r)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	doc.ref.Sole = true
-	if only := s.found.Source.Only; only != "" && only != doc.meta.Key {
+	doc.ref.Sole = note == nil
+	only := s.found.Source.Only
+	if only != "" && only != doc.meta.Key {
 		return nil, s.changed()
 	}
-	return s.decide(ctx, []document{doc})
+	out, err := s.decide(ctx, []document{doc})
+	if err != nil || note == nil || only != "" {
+		return out, err
+	}
+	var digest digest
+	digest.add(doc.ref.Token)
+	return append(out, &events.Ended{
+		Job: s.found.Job, Source: s.found.Source.Token, Name: s.found.Source.Name, Outcome: events.OutcomeListed, Documents: 1, Digest: digest.String(),
+		Failure: &graph.Failure{Stage: name, Item: doc.meta.Key, Code: note.Code, Message: note.Message, TraceID: in.Trace},
+	}), nil
 }
+
+// digest of a source's documents: the XOR of the SHA-256 of their tokens, so that it needs no order.
+type digest [sha256.Size]byte
+
+func (d *digest) add(token string) {
+	one := sha256.Sum256([]byte(token))
+	for i := range d {
+		d[i] ^= one[i]
+	}
+}
+
+func (d *digest) String() string { return hex.EncodeToString(d[:]) }
 
 // only makes one document of a source with many: it is decided anew, the others stand.
 func (s *source) only(ctx context.Context) ([]events.Event, error) {
@@ -133,10 +158,10 @@ func (s *source) all(ctx context.Context, in bus.Delivery) ([]events.Event, erro
 	return append(out.take(), end), nil
 }
 
-// survey checks every record and returns their count and digest: the XOR of the SHA-256 of their tokens, in hex.
-func (s *source) survey() (count int, digest string, err error) {
-	var sum [sha256.Size]byte
-	seen := map[string]struct{}{}
+// survey checks every record and returns their count and digest.
+func (s *source) survey() (count int, sum string, err error) {
+	var d digest
+	seen := map[string]parse.Place{}
 	var total int64
 	err = s.parsed.Each(func(r parse.Record) error {
 		in, err := s.input(r)
@@ -144,14 +169,11 @@ func (s *source) survey() (count int, digest string, err error) {
 			return err
 		}
 		token := fingerprint.Token(in.Key)
-		if _, dup := seen[token]; dup {
-			return fault.Bad(events.CodeDuplicateKey, "%s: the key %q stands twice", s.found.Source.Name, clip(in.Key, 200))
+		if first, dup := seen[token]; dup {
+			return fault.Bad(events.CodeDuplicateKey, "%s: the key %q stands twice: %v and %v", s.found.Source.Name, clip(in.Key, 200), first, r.At)
 		}
-		seen[token] = struct{}{}
-		one := sha256.Sum256([]byte(token))
-		for i := range sum {
-			sum[i] ^= one[i]
-		}
+		seen[token] = r.At
+		d.add(token)
 		if total += int64(len(r.Text)); total > expansion*s.max {
 			return fault.Bad(files.CodeTooLarge, "%s: its documents have more than %d bytes of text together", s.found.Source.Name, expansion*s.max)
 		}
@@ -160,7 +182,7 @@ func (s *source) survey() (count int, digest string, err error) {
 	if err == nil && s.found.Job.Op == events.OpUpdate && len(seen) != 1 {
 		err = fault.Bad(events.CodeUpdateOne, "update takes exactly one document: %s has %d", s.found.Source.Name, len(seen))
 	}
-	return len(seen), hex.EncodeToString(sum[:]), err
+	return len(seen), d.String(), err
 }
 
 // key of a record: the source's own for a source that is one document, else with the record's id. An update names its one document.
@@ -188,6 +210,9 @@ func (s *source) input(r parse.Record) (events.InputDocument, error) {
 		in.Title = s.stem
 	}
 	if err := in.Check(); err != nil {
+		if r.At.Record > 0 {
+			return in, fault.Bad(parse.CodeRecord, "%v, %s: %w", r.At, clip(in.Key, 200), err)
+		}
 		return in, fault.Bad(parse.CodeRecord, "%s: %w", clip(in.Key, 200), err)
 	}
 	return in, nil
@@ -301,7 +326,12 @@ func (f *fetcher) remove(ctx context.Context, in bus.Delivery, found *events.Fou
 		return nil, err
 	}
 	ref := events.DocRef{Key: src.Delete, Token: fingerprint.Token(src.Delete), Source: src.Token, Sole: true, Try: src.Try}
+	meta := graph.Meta{Key: src.Delete, ID: fingerprint.DocumentID(src.Delete)}
+	if src.Meta != nil {
+		meta.SourceUpdatedAt = src.Meta.SourceUpdatedAt
+	}
 	if !stored[0].Open {
+		ref.SourceUpdatedAt = meta.SourceUpdatedAt // its tombstone is as old as the source says
 		f.metrics.documents.WithLabelValues(string(graph.NoOp)).Inc()
 		return []events.Event{&events.Ended{
 			Job: found.Job, Doc: &ref, Source: src.Token, Name: src.Name, Outcome: events.OutcomeUnchanged, Base: stored[0].Revision,
@@ -311,10 +341,6 @@ func (f *fetcher) remove(ctx context.Context, in bus.Delivery, found *events.Fou
 		}}, nil
 	}
 	f.metrics.documents.WithLabelValues(string(graph.Delete)).Inc()
-	meta := graph.Meta{Key: src.Delete, ID: fingerprint.DocumentID(src.Delete)}
-	if src.Meta != nil {
-		meta.SourceUpdatedAt = src.Meta.SourceUpdatedAt
-	}
 	return []events.Event{&events.Staged{Job: found.Job, Doc: ref, Meta: meta, Decision: graph.Delete, Base: stored[0].Revision}}, nil
 }
 

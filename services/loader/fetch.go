@@ -1,8 +1,10 @@
 package loader
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/factmill/factmill/services/loader/internal/decode"
 	"github.com/factmill/factmill/services/loader/internal/files"
 	"github.com/factmill/factmill/services/loader/internal/parse"
+	"github.com/factmill/factmill/services/loader/internal/pdf"
 )
 
 // largeSource is the size from which sources are fetched one at a time, so that memory stays bounded whatever the concurrency.
@@ -83,18 +86,14 @@ func (f *fetcher) fetch(ctx context.Context, in bus.Delivery, found *events.Foun
 			return nil, ctx.Err()
 		}
 	}
-	text, err := f.text(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := parse.New(r.format, text)
+	parsed, err := f.parsed(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	s := &source{fetcher: f, found: found, meta: r.meta, stem: r.stem, parsed: parsed, named: r.named}
 	switch {
 	case parsed.Single():
-		return s.single(ctx)
+		return s.single(ctx, in)
 	case found.Source.Only != "":
 		return s.only(ctx)
 	}
@@ -125,7 +124,8 @@ func (r *raw) close() {
 	}
 }
 
-// open finds a source and what is known of it, and refuses what is too large or of no known format before it reads a byte.
+// open finds a source and what is known of it, and refuses what is too large or of no known format before it reads more than the
+// beginning.
 func (f *fetcher) open(ctx context.Context, s events.Source) (*raw, error) {
 	r := &raw{name: s.Name}
 	if s.Meta != nil {
@@ -142,13 +142,48 @@ func (f *fetcher) open(ctx context.Context, s events.Source) (*raw, error) {
 		r.close()
 		return nil, files.TooLarge(s.Name, r.size, f.max)
 	}
-	var err error
-	if r.format, err = parse.Format(r.meta.Format, s.Name); err != nil {
+	if err := r.tell(); err != nil {
 		r.close()
 		return nil, err
 	}
-	r.meta.Format = r.format
 	return r, nil
+}
+
+// tell finds the format: given, by the name, else by the content.
+func (r *raw) tell() (err error) {
+	if r.format, err = parse.Format(r.meta.Format, r.name); err != nil {
+		if r.meta.Format != "" {
+			return err
+		}
+		head, err := r.head()
+		if err != nil {
+			return err
+		}
+		if r.format, err = parse.Guess(head, r.name); err != nil {
+			return err
+		}
+	}
+	r.meta.Format = r.format
+	return nil
+}
+
+// head is the beginning of the bytes, which are read from there all the same.
+func (r *raw) head() ([]byte, error) {
+	if r.file == nil {
+		return r.data[:min(len(r.data), parse.Head)], nil
+	}
+	head := make([]byte, parse.Head)
+	n, err := io.ReadFull(r.file, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fault.Retry("file_system", 0, fmt.Errorf("read %s: %w", clip(r.name, 200), err))
+	}
+	r.file = readCloser{io.MultiReader(bytes.NewReader(head[:n]), r.file), r.file}
+	return head[:n], nil
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
 }
 
 func (f *fetcher) find(ctx context.Context, s events.Source, r *raw) (err error) {
@@ -177,19 +212,69 @@ func (f *fetcher) find(ctx context.Context, s events.Source, r *raw) (err error)
 	}
 }
 
-// text reads and decodes a source.
-func (f *fetcher) text(ctx context.Context, r *raw) (string, error) {
-	if r.text != "" {
-		return r.text, decode.Check(r.text)
-	}
+// parsed reads a source and takes it apart.
+func (f *fetcher) parsed(ctx context.Context, r *raw) (*parse.Source, error) {
 	if r.file != nil {
 		data, err := files.Read(ctx, r.file, r.name, r.size, f.max)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		r.data = data
 	}
-	text, err := decode.Text(r.data, r.format == parse.HTML)
+	data := r.data
 	r.data = nil
-	return text, err
+	if parse.Binary(r.format) {
+		if r.text != "" {
+			data = []byte(r.text)
+		}
+		rec, err := f.record(ctx, r.format, data)
+		if err != nil {
+			return nil, err
+		}
+		return parse.Made(r.format, rec), nil
+	}
+	text, err := r.text, error(nil)
+	if text != "" {
+		err = decode.Check(text)
+	} else {
+		text, err = decode.Text(data, declares(r.format))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parse.New(r.format, text)
 }
+
+// declares says where sources of a format may declare their encoding.
+func declares(format string) decode.Declares {
+	switch format {
+	case parse.HTML:
+		return decode.InHTML
+	case parse.XML:
+		return decode.InXML
+	default:
+		return decode.Nowhere
+	}
+}
+
+// record reads the one document of a binary source.
+func (f *fetcher) record(ctx context.Context, format string, data []byte) (parse.Record, error) {
+	if format == parse.DOCX {
+		return parse.ReadDOCX(data, f.max)
+	}
+	doc, err := pdf.Read(ctx, data, pdf.Limits{Text: int(f.max)})
+	if err != nil {
+		return parse.Record{}, err
+	}
+	r := parse.Record{
+		Text: doc.Text(), Title: parse.Title(doc.Title), PublishedAt: doc.Created, Metadata: map[string]any{"pages": len(doc.Pages)},
+	}
+	if silent := doc.Silent(); len(silent) > 0 {
+		r.Metadata["pages_without_text"] = pdf.Ranges(silent)
+		r.Note = &parse.Note{Code: codeSilentPage, Message: doc.Coverage()}
+	}
+	return r, nil
+}
+
+// codeSilentPage is the code of the note about a document that has pages nobody could read.
+const codeSilentPage = "page_without_text"

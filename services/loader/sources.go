@@ -119,8 +119,12 @@ func inlineSource(ctx context.Context, d *events.InputDocument, b *batch) error 
 // travels as bytes, and its fetch says so under the job's error policy.
 func inlineText(ctx context.Context, doc *bus.Document, event *events.Ingest, b *batch) error {
 	d := event.InputDocument
+	if format, err := parse.Format(d.Format, ""); err == nil && parse.Binary(format) {
+		return inlineBytes(ctx, []byte(d.Text), d, b)
+	}
 	if !utf8.ValidString(d.Text) {
-		text, err := decode.Text(doc.Body, isHTML(d.Format))
+		format, _ := parse.Format(d.Format, "x.txt")
+		text, err := decode.Text(doc.Body, declares(format))
 		if err != nil {
 			return inlineBytes(ctx, doc.Body, d, b)
 		}
@@ -139,14 +143,12 @@ func inlineBytes(ctx context.Context, raw []byte, d events.InputDocument, b *bat
 	}
 	if d.Format == "" {
 		d.Format = parse.Text
+		if guess, err := parse.Guess(raw, ""); err == nil && parse.Binary(guess) {
+			d.Format = guess
+		}
 	}
 	_, err := b.source(ctx, events.Source{Token: token(inlineName, d.Key), Name: d.Key, Data: raw, Meta: &d})
 	return err
-}
-
-func isHTML(format string) bool {
-	f, err := parse.Format(format, "x.txt")
-	return err == nil && f == parse.HTML
 }
 
 // meta is what the event says of each of its named sources; nil when it says nothing. The key is there for a single one only.

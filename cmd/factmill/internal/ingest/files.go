@@ -39,7 +39,7 @@ func (p Problem) Reason() string { return reason(p.Err).Error() }
 
 var (
 	errNotRegular = errors.New("it is neither a file nor a directory")
-	errDirLink    = errors.New("it is a link to a directory, which is not followed")
+	errDirLink    = errors.New("it is a link to a directory; such links are not followed")
 )
 
 // reason drops the path that an os error repeats.

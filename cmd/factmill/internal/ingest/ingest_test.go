@@ -97,7 +97,7 @@ func TestCollectLinks(t *testing.T) {
 	require.Len(t, problems, 2)
 	require.EqualError(t, problems[0], "docs/broken: no such file or directory")
 	require.False(t, problems[0].Harmless)
-	require.EqualError(t, problems[1], "docs/loop: it is a link to a directory, which is not followed")
+	require.EqualError(t, problems[1], "docs/loop: it is a link to a directory; such links are not followed")
 	require.True(t, problems[1].Harmless)
 	files, _, err = Collect([]string{"alias"})
 	require.NoError(t, err)

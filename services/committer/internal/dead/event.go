@@ -137,7 +137,8 @@ func planStaged(e *events.Staged) (*plan, error) {
 		return nil, noMeta(e.Where().Kind, e.Doc.Key)
 	}
 	format := "text"
-	if e.Meta.Format == "markdown" || e.Meta.Format == "html" { // HTML is Markdown by now
+	switch e.Meta.Format {
+	case "markdown", "html", "xml", "docx": // they are Markdown by now
 		format = "markdown"
 	}
 	return planText(e.Job, e.Meta, e.Text, format)

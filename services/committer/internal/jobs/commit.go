@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
@@ -22,18 +23,14 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	m.mu.Lock()
 	// A dead letter that was replayed since the worker looked makes the job wait again.
 	complete = complete && l.complete()
-	if !complete && len(l.ready) == 0 {
+	var tokens []string
+	if complete {
+		tokens = l.tokens()
+	} else if tokens = l.alone(); len(tokens) == 0 {
 		m.mu.Unlock()
 		return nil
 	}
 	l.committing = complete
-	var tokens []string
-	if complete {
-		tokens = l.tokens()
-	} else {
-		n := min(len(l.ready), maxAlone)
-		tokens = l.ready[:n:n]
-	}
 	rec, was := l.rec, l.rec
 	m.mu.Unlock()
 
@@ -56,7 +53,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 		d.stagedEv, d.resolvedEv, d.size = nil, nil, 0
 	}
 	if !complete {
-		l.ready = l.ready[len(tokens):]
+		l.ready = slices.DeleteFunc(l.ready, func(t string) bool { return l.docs[t].committed })
 		l.progressed = m.cfg.Now()
 		m.consider(k, l)
 	}
@@ -113,6 +110,10 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 	var stale []string
 	for _, t := range tokens {
 		c, base, err := m.change(rec, l, t)
+		if errors.Is(err, errMixed) {
+			stale = append(stale, t)
+			continue
+		}
 		if err != nil {
 			return done, err
 		}
@@ -130,6 +131,12 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 	if len(stale) > 0 {
 		return done, &staleError{stale}
 	}
+	w, err := txn.Written()
+	if err != nil {
+		return done, err
+	}
+	storage := &done.Stages.Storage
+	storage.RowsWritten, storage.RowsRemoved, storage.Bytes = storage.RowsWritten+w.Rows, storage.RowsRemoved+w.Removed, storage.Bytes+int(w.Bytes)
 	failpoint.Hit("in_commit")
 	rec.CommitSeq, rec.Done = txn.Seq(), done
 	ops, err := m.commitOps(rec, l, tokens, complete)
@@ -150,6 +157,9 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 	}
 	return done, nil
 }
+
+// errMixed: text and assertions of a document come from two readings of a source that changed between them.
+var errMixed = errors.New("text and assertions are of different contents")
 
 // staleError: documents moved since their decisions were taken, which need to be taken anew.
 type staleError struct{ tokens []string }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -177,6 +178,7 @@ func (l *live) again(d *document) {
 		l.summary.Stages.Ingestion.Unchanged--
 		l.summary.Documents.Unchanged--
 	}
+	l.ready = slices.DeleteFunc(l.ready, func(t string) bool { return t == d.ref.Token })
 	d.ref.Try++
 	d.parts, d.outcome, d.decision, d.base, d.stagedEv, d.resolvedEv = 0, "", "", 0, nil, nil
 }
@@ -192,9 +194,15 @@ func (l *live) settled(was bool, d *document) {
 	}
 }
 
+// late says that a document needs nothing more: what arrives now was done twice, perhaps against stored values that moved
+// meanwhile. The first decision stands, since it is checked at the commit.
+func (d *document) late(try int) bool {
+	return try < d.ref.Try || d.committed || d.outcome == events.OutcomeUnchanged
+}
+
 func (l *live) addStaged(e *events.Staged, size int) bool {
 	d := l.doc(e.Doc)
-	if d.parts&hasStaged != 0 || e.Doc.Try < d.ref.Try {
+	if d.parts&hasStaged != 0 || d.late(e.Doc.Try) {
 		return false
 	}
 	was := d.done()
@@ -212,7 +220,7 @@ func (l *live) addStaged(e *events.Staged, size int) bool {
 
 func (l *live) addResolved(e *events.Resolved, size int) bool {
 	d := l.doc(e.Doc)
-	if d.parts&hasResolved != 0 || e.Doc.Try < d.ref.Try {
+	if d.parts&hasResolved != 0 || d.late(e.Doc.Try) {
 		return false
 	}
 	was := d.done()
@@ -275,10 +283,10 @@ func (l *live) addEnded(e *events.Ended) bool {
 	in := &l.summary.Stages.Ingestion
 	if e.Doc != nil {
 		d := l.doc(*e.Doc)
-		if d.parts&hasEnded != 0 || e.Doc.Try < d.ref.Try || l.taken(e, e.Doc.Token) {
+		was := d.done()
+		if d.parts&hasEnded != 0 || d.late(e.Doc.Try) || was && e.Outcome != events.OutcomeSuperseded || l.taken(e, e.Doc.Token) {
 			return false
 		}
-		was := d.done()
 		d.parts |= hasEnded
 		l.ended++
 		d.ref = *e.Doc
@@ -297,6 +305,9 @@ func (l *live) addEnded(e *events.Ended) bool {
 	}
 	l.touch(e.Source, s)
 	if e.Outcome == events.OutcomeListed {
+		if e.Failure != nil { // a note about documents that go on all the same
+			l.failuresOf(e.Failure.Stage).Add(*e.Failure)
+		}
 		return true
 	}
 	l.countEnd(e, 1)
@@ -385,6 +396,13 @@ func (l *live) settleDone() {
 		}
 	}
 	l.ready = rest
+}
+
+// alone lists documents that may commit on their own now, at most maxAlone.
+func (l *live) alone() []string {
+	// One that was given up to a later job meanwhile is not.
+	l.ready = slices.DeleteFunc(l.ready, func(t string) bool { return l.docs[t].parts&hasEnded != 0 })
+	return slices.Clone(l.ready[:min(len(l.ready), maxAlone)])
 }
 
 // touch keeps the count of closed named sources.

@@ -9,6 +9,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
 // Open accepts a document event: idempotent by job id and digest.
@@ -108,6 +109,13 @@ func (m *Machine) openNew(ctx context.Context, g string, req api.JobOpen) (api.J
 	if d, err := time.ParseDuration(req.Deadline); err == nil && d > 0 {
 		rec.Deadline = now.Add(d)
 	}
+	mark, err := m.cancelMark(g, job.ID)
+	if err != nil {
+		return api.JobOpenReply{}, err
+	}
+	if mark != nil {
+		req.Refused = mark
+	}
 	if req.Refused != nil {
 		return m.refuse(ctx, rec, *req.Refused)
 	}
@@ -133,7 +141,8 @@ func (m *Machine) openNew(ctx context.Context, g string, req api.JobOpen) (api.J
 func (m *Machine) refuse(ctx context.Context, rec *Record, f graph.Failure) (api.JobOpenReply, error) {
 	rec.Status.Stages.Ingestion.Failures.Add(f)
 	m.end(rec, api.JobRolledBack, f.Code+": "+f.Message)
-	if err := m.writeEnd(ctx, rec, nil); err != nil {
+	mark := store.Op{Graph: rec.Job.Graph, Space: spaceCancelled, Key: []byte(rec.Job.ID), Delete: true}
+	if err := m.writeEnd(ctx, rec, []store.Op{mark}); err != nil {
 		return api.JobOpenReply{}, err
 	}
 	return api.JobOpenReply{State: rec.State, Job: rec.Job}, nil

@@ -20,6 +20,8 @@ const (
 	spaceLive    = byte('P') // job id → nothing: not ended
 	spaceStaged  = byte('S') // job 0 attempt part token → event body
 	spaceCleanup = byte('C') // job id → cleanup: what is left to do after the end
+	// job id → graph.Failure: the job was cancelled before a loader opened it.
+	spaceCancelled = byte('K')
 )
 
 // Record is what the store keeps of a job.

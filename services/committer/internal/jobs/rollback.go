@@ -55,36 +55,6 @@ func (m *Machine) finishRollback(ctx context.Context, k key, l *live) error {
 	return m.writeEnd(ctx, &rec, nil)
 }
 
-// Cancel rolls a job back that has not committed; it says what it did by the state it answers.
-func (m *Machine) Cancel(ctx context.Context, g, id, reason string) (api.JobStatus, error) {
-	k := key{g, id}
-	m.mu.Lock()
-	l := m.live[k]
-	if l == nil {
-		m.mu.Unlock()
-		rec, err := m.record(g, id)
-		if err != nil {
-			return api.JobStatus{}, err
-		}
-		if rec == nil {
-			return api.JobStatus{}, api.Errorf(404, "job_not_found", "graph %s has no job %s", g, id)
-		}
-		return rec.status(), api.Errorf(412, "job_ended", "job %s is %s already", id, rec.State)
-	}
-	if l.committing {
-		m.mu.Unlock()
-		return api.JobStatus{}, api.Errorf(412, "job_ended", "job %s is being committed", id)
-	}
-	msg := reason
-	if msg == "" {
-		msg = "by request"
-	}
-	l.failWith(graph.Failure{Stage: "committer", Item: id, Code: "cancelled", Message: msg})
-	m.consider(k, l)
-	m.mu.Unlock()
-	return m.Wait(ctx, g, id, 10*time.Second, func(s api.JobStatus) bool { return api.Ended(s.State) })
-}
-
 // Accept lets a held job commit.
 func (m *Machine) Accept(ctx context.Context, g, id string) (api.JobStatus, error) {
 	k := key{g, id}

@@ -48,6 +48,13 @@ func (m *Machine) get(ctx context.Context, g, id string) (api.JobStatus, error) 
 		return api.JobStatus{}, api.Errorf(404, "job_not_found", "graph %s has no job %s", g, id)
 	}
 	s := api.JobStatus{Job: id, Graph: g, State: api.JobPending}
+	mark, err := m.cancelMark(g, id)
+	if err != nil {
+		return api.JobStatus{}, err
+	}
+	if mark != nil {
+		s.State, s.Reason = api.JobRollingBack, mark.Code+": "+mark.Message
+	}
 	fill(&s)
 	return s, nil
 }

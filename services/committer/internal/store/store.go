@@ -37,7 +37,7 @@ type Options struct {
 	FS vfs.FS
 	// Log receives what the store has to say. Defaults to nothing.
 	Log *slog.Logger
-	// CacheBytes bounds the block cache. Defaults to 64 MiB.
+	// CacheBytes bounds the block cache, which holds what is read of tables. Defaults to 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of a memtable. Defaults to 32 MiB.
 	MemTableBytes int
@@ -58,6 +58,8 @@ type Options struct {
 	// FreeSpace returns the free bytes of the file system that holds dir. Defaults to asking FS; where that cannot tell,
 	// space counts as unlimited.
 	FreeSpace func(dir string) (uint64, error)
+
+	recentBytes int // of folds that are kept between commits; tests choose it
 }
 
 func (o Options) withDefaults() Options {
@@ -76,6 +78,9 @@ func (o Options) withDefaults() Options {
 	if o.BatchBytes <= 0 {
 		o.BatchBytes = 16 << 20
 	}
+	if o.recentBytes <= 0 {
+		o.recentBytes = 16 << 20
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -84,11 +89,12 @@ func (o Options) withDefaults() Options {
 
 // Store is an open data directory. All methods may be called from any goroutine.
 type Store struct {
-	opt   Options
-	db    *pebble.DB
-	lock  *pebble.Lock
-	epoch uint64
-	space *space
+	opt    Options
+	db     *pebble.DB
+	lock   *pebble.Lock
+	epoch  uint64
+	space  *space
+	recent *recent
 
 	broken atomic.Pointer[error]
 
@@ -130,7 +136,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{opt: o, lock: lock, graphs: map[string]*graphState{}, byID: map[uint32]*graphState{},
 		closing: make(chan struct{}), snaps: map[*Snapshot]struct{}{}, txns: map[*Txn]struct{}{}}
-	s.space = &space{opt: o}
+	s.space, s.recent = &space{opt: o}, newRecent(o.recentBytes)
 	if err := s.open(ctx); err != nil {
 		if s.db != nil {
 			err = errors.Join(err, s.db.Close())
@@ -183,10 +189,15 @@ func (s *Store) open(ctx context.Context) error {
 	return nil
 }
 
+// tableBytes is the size of a table, about. Its filter and its index are read as a whole: at most a tenth of this, together.
+const tableBytes = 16 << 20
+
 func (s *Store) pebbleOptions() *pebble.Options {
 	l := &logger{log: s.opt.Log, fatal: s.Fatal}
+	// Pebble takes the memtables out of the cache's size; two are there most of the time.
+	cache := s.opt.CacheBytes + 2*int64(s.opt.MemTableBytes)
 	o := &pebble.Options{
-		FS: s.opt.FS, Lock: s.lock, Logger: l, Comparer: comparer, CacheSize: s.opt.CacheBytes, FormatMajorVersion: pebble.FormatNewest,
+		FS: s.opt.FS, Lock: s.lock, Logger: l, Comparer: comparer, CacheSize: cache, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: uint64(s.opt.MemTableBytes), MemTableStopWritesThreshold: 4, L0CompactionThreshold: 4, L0StopWritesThreshold: 24,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 		EventListener: &pebble.EventListener{
@@ -195,7 +206,12 @@ func (s *Store) pebbleOptions() *pebble.Options {
 			DiskSlow:        func(i pebble.DiskSlowInfo) { s.opt.Log.Warn("slow disk", "what", i.String()) },
 		},
 	}
-	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // and so the levels below
+	// What holds for level 0 holds for the levels below it. An index in one piece saves a step a look-up; few and larger tables save
+	// opening one for almost every look-up.
+	o.Levels[0] = pebble.LevelOptions{FilterPolicy: bloom.FilterPolicy(10), IndexBlockSize: 1 << 20}
+	for i := range o.TargetFileSizes {
+		o.TargetFileSizes[i] = tableBytes
+	}
 	return o
 }
 

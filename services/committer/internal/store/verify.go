@@ -30,7 +30,7 @@ func (s *Store) Verify(ctx context.Context, graph string, fn func(api.Problem)) 
 	if err != nil {
 		return api.VerifyReply{}, err
 	}
-	v := &verifier{ctx: ctx, sn: sn, fn: fn, seed: maphash.MakeSeed(), sums: map[uint64]uint64{}, nameTerms: map[uint64]struct{}{}}
+	v := &verifier{ctx: ctx, sn: sn, fn: fn, seed: maphash.MakeSeed(), sums: map[uint64]uint64{}, nameTerms: map[uint64]struct{}{}, long: map[versionAt]versionHead{}}
 	v.reply = api.VerifyReply{Seq: sn.seq, Checked: map[string]int{}, Problems: []api.Problem{}}
 	v.found = Counts{Entities: map[string]int{}, Relations: map[string]int{}}
 	for _, pass := range []func() error{v.keys, v.postingRows, v.versions, v.lostPostings, v.documents, v.index, v.entities, v.relations,
@@ -56,6 +56,9 @@ type verifier struct {
 	sums map[uint64]uint64
 	// nameTerms holds hashes of the pairs (term, entity) of the name index.
 	nameTerms map[uint64]struct{}
+	// long and last spare reading the same version for each of its rows.
+	long map[versionAt]versionHead
+	last lastVersion
 	// expected counts the support rows that the open versions ask for; seen counts those that are there.
 	expected map[byte]int
 }

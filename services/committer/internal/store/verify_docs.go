@@ -7,10 +7,62 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/lexical"
 )
 
-// docVersion reads the version row that another row belongs to.
-func (v *verifier) docVersion(doc id, n int) (ver Version, ok bool, err error) {
+// versionHead is what other rows are compared with of a version.
+type versionHead struct {
+	contentHash, chunkerFP string
+	firstNo                uint32
+	chunks                 int
+}
+
+// versionAt names a version.
+type versionAt struct {
+	doc id
+	n   int
+}
+
+// A version with longVersion chunks and more is remembered, at most maxLong of them: as many rows as it has chunks ask for it, in the
+// order of their random ids, and decoding it takes the time of all its chunks.
+const (
+	longVersion = 32
+	maxLong     = 10_000
+)
+
+// head reads what other rows of a version are compared with.
+func (v *verifier) head(doc id, n int) (h versionHead, ok bool, err error) {
+	if h, ok = v.long[versionAt{doc, n}]; ok {
+		return h, true, nil
+	}
+	var ver Version
 	ok, err = v.get(versionKey(v.sn.g.id, doc, n), func(b []byte) error { return decodeJSON(b, &ver) })
-	return ver, ok, err
+	h = versionHead{ver.ContentHash, ver.ChunkerFP, ver.FirstNo, len(ver.Chunks)}
+	if ok && err == nil && h.chunks >= longVersion && len(v.long) < maxLong {
+		v.long[versionAt{doc, n}] = h
+	}
+	return h, ok, err
+}
+
+// lastVersion is the version that was read last, with its text: rows of one document follow each other.
+type lastVersion struct {
+	at   versionAt
+	ver  Version
+	text string
+	ok   bool
+}
+
+// docVersion reads the version row that another row belongs to, and its text.
+func (v *verifier) docVersion(doc id, n int) (ver Version, text string, ok bool, err error) {
+	l := &v.last
+	if l.ok && l.at == (versionAt{doc, n}) {
+		return l.ver, l.text, true, nil
+	}
+	*l = lastVersion{at: versionAt{doc, n}}
+	if l.ok, err = v.get(versionKey(v.sn.g.id, doc, n), func(b []byte) error { return decodeJSON(b, &l.ver) }); err == nil && l.ok {
+		_, err = v.get(v.sn.key(spaceText).id(doc).u32(uint32(n)), func(b []byte) error { l.text = string(b[1:]); return nil })
+	}
+	if err != nil {
+		l.ok = false
+	}
+	return l.ver, l.text, l.ok, err
 }
 
 func (v *verifier) doc(doc id) (d Doc, ok bool, err error) {
@@ -329,11 +381,11 @@ func (v *verifier) index() error {
 		if err := vr.err("chunk"); err != nil {
 			return err
 		}
-		ver, ok, err := v.docVersion(doc, n)
+		ver, ok, err := v.head(doc, n)
 		if err != nil {
 			return err
 		}
-		if !ok || i >= len(ver.Chunks) || fingerprint.ChunkID(doc.String(), ver.ContentHash, ver.ChunkerFP, i) != cid.String() {
+		if !ok || i >= ver.chunks || fingerprint.ChunkID(doc.String(), ver.contentHash, ver.chunkerFP, i) != cid.String() {
 			v.problem(k, "it leads to chunk %d of version %d of document %s, which is not it", i, n, doc)
 		}
 		return nil
@@ -347,8 +399,8 @@ func (v *verifier) index() error {
 		if err != nil {
 			return err
 		}
-		ver, ok, err := v.docVersion(n.doc, n.version)
-		if err == nil && (!ok || ver.FirstNo != first || len(ver.Chunks) != len(n.terms)) {
+		ver, ok, err := v.head(n.doc, n.version)
+		if err == nil && (!ok || ver.firstNo != first || ver.chunks != len(n.terms)) {
 			v.problem(k, "it leads to version %d of document %s, which has other numbers", n.version, n.doc)
 		}
 		return err

@@ -318,17 +318,13 @@ func (v *verifier) record(k key, doc id, rec *CandidateRecord) error {
 			v.problem(k, "its document is not open")
 		}
 	}
-	ver, ok, err := v.docVersion(doc, rec.Version)
+	ver, text, ok, err := v.docVersion(doc, rec.Version)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		v.problem(k, "version %d of its document is missing", rec.Version)
 		return nil
-	}
-	var text string
-	if _, err := v.get(v.sn.key(spaceText).id(doc).u32(uint32(rec.Version)), func(b []byte) error { text = string(b[1:]); return nil }); err != nil {
-		return err
 	}
 	spans := append([][3]int{{rec.Chunk, rec.Start, rec.End}}, rec.More...)
 	if i := slices.IndexFunc(spans, func(s [3]int) bool {

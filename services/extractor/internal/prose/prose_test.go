@@ -33,6 +33,7 @@ func TestTokens(t *testing.T) {
 		{"J. R. R. Hale, U.S. Inc. 3.5 1,200", []string{"J.", "R.", "R.", "Hale", ",", "U.S.", "Inc.", "3.5", "1,200"}},
 		{"C++, C# and Node.js", []string{"C++", ",", "C#", "and", "Node.js"}},
 		{"end. Next", []string{"end", ".", "Next"}},
+		{"a Leeds-based faith-based firm", []string{"a", "Leeds", "-", "based", "faith-based", "firm"}},
 		{"No. 5, no.", []string{"No.", "5", ",", "no", "."}},
 		{"Dr. Who said \"hi\".", []string{"Dr.", "Who", "said", "\"", "hi", "\"", "."}},
 		{"你好Acme は", []string{"你好", "Acme", "は"}},
@@ -57,6 +58,9 @@ func TestSentences(t *testing.T) {
 		text string
 		want []string
 	}{
+		{"It is written in C. Django is not.", []string{"It is written in C.", "Django is not."}},
+		{"He met C. Moyo in J. Smith's barn.", []string{"He met C. Moyo in J. Smith's barn."}},
+		{"He sold Omega Inc. \"Gus left,\" she said.", []string{"He sold Omega Inc.", "\"Gus left,\" she said."}},
 		{"Dr. Ann met J. Hale at 3.5 km. He left!", []string{"Dr. Ann met J. Hale at 3.5 km.", "He left!"}},
 		{"She joined Acme Ltd. Bob left Acme Co. Ltd. in May.", []string{"She joined Acme Ltd.", "Bob left Acme Co. Ltd. in May."}},
 		{"In the U.S. Senate he spoke. In the U.S. He slept.", []string{"In the U.S. Senate he spoke.", "In the U.S.", "He slept."}},

@@ -53,6 +53,20 @@ func starterTable() map[uint64]bool {
 	return table
 }
 
+// languages are the programming languages that look like an initial, languageBefore the words after which they stand.
+var (
+	languages      = hashes("c r d")
+	languageBefore = hashes("in and with from to for than or uses into")
+)
+
+func hashes(words string) map[uint64]bool {
+	out := map[uint64]bool{}
+	for _, w := range strings.Fields(words) {
+		out[Hash(w)] = true
+	}
+	return out
+}
+
 const (
 	maxShortLine = 40  // bytes; a shorter line that a capital follows ended on purpose
 	maxSentence  = 400 // tokens; longer ones are cut: no rule reaches that far
@@ -124,6 +138,12 @@ func breaks(text string, tokens []Token, first, i int, lineStart int32) bool {
 func ends(tokens []Token, i int) bool {
 	t, next := tokens[i], tokens[i+1]
 	if t.Kind == Word {
+		if t.Shape&Initial != 0 && i > 0 && next.Space && next.Shape&(Upper|Initial) == Upper && languages[t.Hash] && languageBefore[tokens[i-1].Hash] {
+			return true // "written in C. Django uses"
+		}
+		if t.Shape&Dotted != 0 && abbreviations[t.Hash] >= abbrEnd && next.Space && (next.Is('"') || next.Is('“')) && i+2 < len(tokens) && !tokens[i+2].Space {
+			return tokens[i+2].Shape&Upper != 0 // `at Omega Inc. "She left`
+		}
 		if t.Shape&Dotted == 0 || t.Shape&Initial != 0 || !next.Space || next.Shape&Upper == 0 {
 			return false
 		}

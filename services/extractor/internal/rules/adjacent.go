@@ -28,8 +28,79 @@ func (d *document) adjacent(c *chunk) {
 			}
 		case t.Is(','):
 			d.commaJoined(c, s, a, b)
+		case (t.Is('"') || t.Is('”')) && c.tokens[a.last+1].Hash == hashBy && b.first == a.last+2:
+			d.join(c, s, b, a, tPerson, tPublication, d.rs.authored, 0.8, "work by person")
 		}
 	}
+	if d.rs.attended >= 0 {
+		d.atEvent(c)
+	}
+}
+
+// atEvent: what the subject of a sentence did at or in an event, it took part in.
+func (d *document) atEvent(c *chunk) {
+	rel := &d.rs.relations[d.rs.attended]
+	for i := range c.runs {
+		e := &c.runs[i]
+		if e.emitted < 0 || e.typ != tEvent || c.titled(&c.sents[e.sent], e) {
+			continue
+		}
+		s := &c.sents[e.sent]
+		p := e.first - 1
+		for p > s.First && (c.tokens[p].Kind == prose.Number || c.tokens[p].Hash == hashThe) {
+			p--
+		}
+		if p <= s.First || c.tokens[p].Hash != hashAt && c.tokens[p].Hash != hashIn {
+			continue
+		}
+		subject := -1
+		for k := 0; k < i; k++ {
+			if c.runs[k].sent == e.sent {
+				subject = k
+				break
+			}
+		}
+		if subject < 0 || s.Question {
+			continue
+		}
+		r := &c.runs[subject]
+		if w := (walk{c: c, s: s}); r.first > s.First+2 || w.prepBefore(r) >= 0 || c.titled(s, r) || !d.isOf(r, tPerson) && !d.isOf(r, tOrganization) {
+			continue
+		}
+		var group argument
+		c.groupRight(&group, subject, s)
+		last := c.runs[group.runs[group.n-1]].last
+		verb := d.didAt(c, s, last, p)
+		if verb < 0 || d.assertion(c, s, &match{phrase: -1, first: verb, last: verb + 1}, &argument{}) != "" {
+			continue
+		}
+		for k := range group.n {
+			if a := &c.runs[group.runs[k]]; a.emitted >= 0 && d.rs.schema.Allows(rel.label, d.rs.label(a.typ), d.rs.label(e.typ)) {
+				d.emitRelation(c, rel.label, a.emitted, e.emitted, 0.75, "", "subject at event", s.First, s.Last)
+			}
+		}
+	}
+}
+
+// didAt finds the one verb between a subject that ends at from and a preposition at to; -1 where it is none that takes part.
+func (d *document) didAt(c *chunk, s *prose.Sentence, from, to int) int {
+	if from < s.Last && c.tokens[from].Is(',') { // ", both of the Centre,"
+		for from++; from < to && !c.tokens[from].Is(','); from++ {
+		}
+		from++
+	}
+	for from < to && c.lower(from) && c.info[from].is(adverb) {
+		from++
+	}
+	if from >= to || !c.lower(from) || !d.past(c, from) && !c.info[from].is(personVerb|orgVerb|finite) || c.info[from].flags&(bystander|be|aux|modal|not|plan|say|opinion) != 0 {
+		return -1
+	}
+	for k := from + 1; k < to; k++ {
+		if t := &c.tokens[k]; t.Is(';') || t.Is(':') || t.Kind == prose.Word && c.info[k].flags&(relative|conj) != 0 && c.runAt[k] == 0 {
+			return -1
+		}
+	}
+	return from
 }
 
 // join says a relation of two names of these types.
@@ -84,6 +155,9 @@ func (d *document) prepositional(c *chunk, s *prose.Sentence, a, b *run) {
 			d.join(c, s, a, b, tEvent, tLocation, d.rs.located, 0.8, "event in place") ||
 			d.join(c, s, a, b, tLocation, tLocation, d.rs.located, 0.75, "place in place")
 	case hashBy:
+		if w := (walk{c: c, s: s}); w.prepBefore(a) >= 0 {
+			return // rewritten in OCaml by Ann Roe
+		}
 		_ = d.join(c, s, b, a, tPerson, tPublication, d.rs.authored, 0.8, "work by person") ||
 			d.join(c, s, b, a, tPerson, tSoftware, d.rs.authored, 0.75, "work by person")
 	}
@@ -166,7 +240,7 @@ func (d *document) commaJoined(c *chunk, s *prose.Sentence, a, b *run) {
 			for p > s.First && c.tokens[p].Hash == hashThe {
 				p--
 			}
-			if h := c.tokens[p].Hash; p > s.First && (h == hashOf || h == hashAt || h == hashFor) && c.info[p-1].is(role) {
+			if p > s.First && (c.tokens[p].Hash == hashOf || c.tokens[p].Hash == hashAt || c.tokens[p].Hash == hashFor) && c.info[p-1].is(role) {
 				d.join(c, s, b, a, tPerson, tOrganization, d.rs.worksFor, 0.85, "role at organization, person")
 			}
 		}
@@ -206,6 +280,36 @@ func (d *document) recipient(c *chunk, s *prose.Sentence, r *argument) int {
 		if !c.lower(i) || c.info[i].flags&(prep|conj|finite|be) != 0 {
 			return -1
 		}
+	}
+	return -1
+}
+
+// fronted returns the name that a participle at the start of a sentence is about, or -1: "Written by Ann Roe, Winter Bees".
+func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
+	ph := &d.rs.phrases[m.phrase]
+	switch {
+	case m.first == s.First && ph.elems[0].kind == participle:
+	case ph.nominal && m.first > s.First && m.first < s.First+4 && c.tokens[s.First].Hash == hashAs: // "As head of sales at Acme, Ann Roe"
+	default:
+		return -1
+	}
+	for i := m.last; i < s.Last && i < m.last+12; i++ {
+		if !c.tokens[i].Is(',') {
+			if c.tokens[i].Kind == prose.Punct && !c.tokens[i].Is('"') {
+				return -1
+			}
+			continue
+		}
+		for i++; i < s.Last && (c.lower(i) && c.info[i].is(det|role|adjective) || c.tokens[i].Is('"')); i++ {
+		}
+		if i < s.Last && c.runAt[i] > 0 && c.runs[c.runAt[i]-1].first == i {
+			r := int(c.runAt[i] - 1)
+			if last := c.runs[r].last; last < s.Last && (c.tokens[last].Is(',') || c.tokens[last].Hash == prose.Possessive) && c.tokens[last].Kind != prose.Punct {
+				return -1
+			}
+			return r
+		}
+		return -1
 	}
 	return -1
 }

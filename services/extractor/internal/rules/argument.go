@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"strings"
+
 	"github.com/factmill/factmill/services/extractor/internal/prose"
 )
 
@@ -40,6 +42,9 @@ func (d *document) right(c *chunk, m *match) argument {
 				a.pronoun = i
 			}
 			return a
+		}
+		if t.Hash == hashOf && t.Kind == prose.Word && skipped > 0 && c.info[i-1].is(piece) {
+			continue // three volumes of
 		}
 		if t.Kind != prose.Word || e.flags&(prep|conj|relative|modal|not) != 0 && !e.is(det) {
 			return a
@@ -149,8 +154,8 @@ func (d *document) implyTypes(c *chunk) {
 	for i := range c.match {
 		m := &c.match[i]
 		ph := &d.rs.phrases[m.phrase]
-		if ph.nominal && c.info[m.first].is(workRole) {
-			continue // the author, captain, mayor of
+		if c.holdsWorkRole(m) {
+			continue
 		}
 		l, r := d.left(c, m), d.right(c, m)
 		if d.contradicts(c, &l, ph.left) || d.contradicts(c, &r, ph.right) {
@@ -187,6 +192,16 @@ func (d *document) contradicts(c *chunk, a *argument, s slot) bool {
 	return false
 }
 
+// holdsWorkRole tells whether a phrase speaks of the author, captain or mayor of something, which is no organization.
+func (c *chunk) holdsWorkRole(m *match) bool {
+	for i := m.first; i < m.last; i++ {
+		if c.info[i].is(workRole) {
+			return true
+		}
+	}
+	return false
+}
+
 // knows returns the type of the first name of an argument where it is certain and suits its slot, else 0.
 func (d *document) knows(c *chunk, a *argument, s slot) uint16 {
 	if a.n == 0 {
@@ -210,10 +225,13 @@ func (d *document) imply(c *chunk, a *argument, s slot, plural bool, other uint1
 		if r.title > 0 && t != tPublication {
 			continue
 		}
+		if e := c.info[r.first]; r.last == r.first+1 && e.in > 0 && e.flags&(given|place) == 0 {
+			continue // a bare "Observatory"
+		}
 		if t == tSoftware && !s.weak && r.first > 0 && c.info[r.first-1].is(det) && s.admits(d.rs, tProduct) {
 			t = tProduct // the Vireo One depends on
 		}
-		if t == tSoftware && !s.weak && r.last-r.first > 2 {
+		if t == tSoftware && !s.weak && (r.last-r.first > 2 || r.initial && abstract(c.text[r.start:r.end])) {
 			continue
 		}
 		if r.typ == t && r.conf < 0.8 && !s.weak {
@@ -241,6 +259,8 @@ func (d *document) imply(c *chunk, a *argument, s slot, plural bool, other uint1
 		if s.weak {
 			switch {
 			case other == 0:
+			case t == tPublication && r.last == r.first+1 && r.title == 0:
+				other = 0 // what is called by one word may be a program too
 			case (same || other > tLocation) && s.admits(d.rs, other):
 				t = other // software runs on software, a volume is part of a publication
 			case c.article(r) && s.admits(d.rs, tProduct) && r.last-r.first <= 2:
@@ -259,6 +279,16 @@ func (d *document) imply(c *chunk, a *argument, s slot, plural bool, other uint1
 		}
 		r.typ, r.conf, r.rule = t, conf, "argument"
 	}
+}
+
+// abstract tells the ending of a noun of everyday use: Production, Movement.
+func abstract(w string) bool {
+	for _, end := range []string{"tion", "sion", "ment", "ness", "ity", "ing", "ance", "ence", "ism", "ship", "ure", "ers", "hood", "age"} {
+		if strings.HasSuffix(w, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // article tells whether "a" or "an" stands before a name.

@@ -76,6 +76,7 @@ type ruleset struct {
 	owns      int
 	supplies  int
 	depends   int
+	attended  int
 	verbs     map[string]forms
 	pasts     map[uint64]bool // irregular past forms
 	roleProps map[uint16]string
@@ -130,7 +131,7 @@ func compile(s *schema.Schema) *ruleset {
 	rs := &ruleset{
 		schema: s, builtin: map[string]uint16{}, byLabel: map[string]uint16{}, under: map[[2]uint16]bool{}, names: map[uint64]uint16{},
 		places: map[uint64]bool{}, verbs: loadVerbs(), pasts: map[uint64]bool{}, longest: 4, worksFor: -1, located: -1, partOf: -1, authored: -1, owns: -1,
-		supplies: -1, depends: -1,
+		supplies: -1, depends: -1, attended: -1,
 		roleProps: map[uint16]string{}, things: map[string]uint16{},
 	}
 	loadWords(&rs.words, rs.places)
@@ -211,6 +212,8 @@ func (rs *ruleset) loadRelations() {
 				rs.owns = relation
 			case "SUPPLIES":
 				rs.supplies = relation
+			case "PARTICIPATED_IN":
+				rs.attended = relation
 			case "DEPENDS_ON":
 				rs.depends = relation
 			}
@@ -220,9 +223,27 @@ func (rs *ruleset) loadRelations() {
 		if err != nil || relation < 0 {
 			continue
 		}
+		if relation == rs.partOf && strings.Contains(l, "member") && rs.refusesMembers(relation) {
+			continue
+		}
 		p.inverse = l[0] == '<'
 		rs.addPhrase(p, relation, strings.TrimSpace(l[1:]))
 	}
+}
+
+// refusesMembers tells whether the schema says of a relation that membership is none: "Membership in a consortium is not PART_OF."
+func (rs *ruleset) refusesMembers(relation int) bool {
+	for _, r := range rs.schema.Relations() {
+		if r.Label != rs.relations[relation].label {
+			continue
+		}
+		for _, sentence := range strings.Split(strings.ToLower(r.Description), ".") {
+			if strings.Contains(sentence, "member") && strings.Contains(sentence, " not ") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (rs *ruleset) addRelation(name string, also []string, source, target slot) int {

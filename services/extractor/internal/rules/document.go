@@ -231,6 +231,9 @@ func (d *document) note(c *chunk, r *run) {
 		d.names[r.key] = n
 		d.order = append(d.order, n)
 	}
+	if text := c.text[r.start:r.end]; len(text) == len(n.text)+1 && text[len(text)-1] == '.' && text[:len(n.text)] == n.text {
+		n.text = text // "Acme Ltd" at the end of a sentence is "Acme Ltd."
+	}
 	if r.typ == 0 {
 		if n.weak == 0 || n.weak == r.implied {
 			n.weak = r.implied
@@ -264,6 +267,9 @@ func (d *document) settle(c *chunk) {
 		}
 		if n == nil {
 			continue
+		}
+		if r.end-r.start == len(n.text)-1 && n.text[len(n.text)-1] == '.' && n.text[:len(n.text)-1] == c.text[r.start:r.end] {
+			r.of = n.text
 		}
 		if n.typ > 0 && (r.typ == 0 || r.conf < n.conf-0.05 && (r.typ == n.typ || r.conf < 0.7)) {
 			if r.initial && n.conf < 0.6 {

@@ -125,7 +125,7 @@ func (c *chunk) plainName(r *run) bool {
 		if c.info[i].flags&(soft|adjective|topic|notName|thing|placeWord|firm|role|surname) != 0 && !c.info[i].is(given) && !(i == r.last-1 && c.info[i].is(surname|role)) {
 			return false
 		}
-		if c.tokens[i].Shape&(prose.Digit|prose.Caps) != 0 && c.tokens[i].Shape&prose.Initial == 0 {
+		if c.info[i].is(place) || c.tokens[i].Shape&(prose.Digit|prose.Caps) != 0 && c.tokens[i].Shape&prose.Initial == 0 {
 			return false
 		}
 	}
@@ -172,7 +172,10 @@ func (d *document) placeByPreposition(c *chunk, s *prose.Sentence, r *run) (floa
 	if c.info[r.first].is(given) && !c.info[r.first].is(place) && r.last-r.first > 1 {
 		return 0, ""
 	}
-	var w *entry = &unknown
+	if c.tokens[p].Hash == hashThe && p > s.First && c.tokens[p-1].Hash == hashAlong && r.last-r.first == 1 {
+		return 0.7, "place after along"
+	}
+	w := &unknown
 	if p > s.First && c.tokens[p-1].Kind == prose.Word {
 		w = c.info[p-1]
 	}
@@ -200,6 +203,12 @@ func (d *document) placeByPreposition(c *chunk, s *prose.Sentence, r *run) (floa
 				return 0.7, "place after from"
 			}
 		}
+	case hashAt:
+		if w.is(placeIn) && !w.is(staff) {
+			return 0.65, "place after at"
+		}
+	case hashAcross:
+		return 0.65, "place after across"
 	case hashNear, hashOutside:
 		return 0.75, "place after near"
 	case hashOf:

@@ -68,6 +68,9 @@ const (
 	realm
 	workRole // a role of a work, ship or place
 	softMod
+	bystander
+	piece
+	corpRole
 	workVerb
 	softVerb
 	softSubject
@@ -82,7 +85,7 @@ var sections = map[string]flag{
 	"honorific": honorific, "role": role, "place-word": placeWord, "topic": topic, "month": month,
 	"notname": notName, "ambiguous": ambiguous, "place-in": placeIn,
 	"person-verb": personVerb, "org-verb": orgVerb, "rel-noun": relNoun, "no-place": noPlace, "to-place": toPlace, "side": side, "thwart": thwart, "writing": writing,
-	"staff": staff, "surname": surname, "event-tail": eventTail, "owner": owner, "realm": realm, "work-role": workRole, "soft-mod": softMod, "work-verb": workVerb, "soft-verb": softVerb,
+	"staff": staff, "surname": surname, "event-tail": eventTail, "owner": owner, "realm": realm, "work-role": workRole, "soft-mod": softMod, "bystander": bystander, "piece": piece, "corp-role": corpRole, "work-verb": workVerb, "soft-verb": softVerb,
 	"soft-subject": softSubject, "soft-noun": softNoun,
 }
 

@@ -56,7 +56,7 @@ func (d *document) matchElems(c *chunk, s *prose.Sentence, start, i int, elems [
 		e := &elems[k]
 		if e.kind == gapWords {
 			for n := 1; n <= 3 && i+n < s.Last; n++ {
-				if !c.lower(i+n-1) || c.runAt[i+n-1] > 0 || c.info[i+n-1].flags&(conj|relative) != 0 || c.tokens[i+n-1].Hash == hashIts || c.tokens[i+n-1].Hash == hashTheir {
+				if !c.lower(i+n-1) || c.runAt[i+n-1] > 0 || c.info[i+n-1].flags&(conj|relative) != 0 {
 					return 0
 				}
 				if last := d.matchElems(c, s, start, i+n, elems[k+1:]); last > 0 {
@@ -217,6 +217,9 @@ func (d *document) left(c *chunk, m *match) argument {
 				a.pronoun = w.i
 				return a
 			}
+			if w.adjunct() {
+				continue
+			}
 			if !w.insertion() && !w.copula() {
 				return a
 			}
@@ -224,32 +227,6 @@ func (d *document) left(c *chunk, m *match) argument {
 		}
 	}
 	return a
-}
-
-// fronted returns the name that a participle at the start of a sentence is about, or -1: "Written by Ann Roe, Winter Bees".
-func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
-	if m.first != s.First || d.rs.phrases[m.phrase].elems[0].kind != participle {
-		return -1
-	}
-	for i := m.last; i < s.Last && i < m.last+12; i++ {
-		if !c.tokens[i].Is(',') {
-			if c.tokens[i].Kind == prose.Punct && !c.tokens[i].Is('"') {
-				return -1
-			}
-			continue
-		}
-		for i++; i < s.Last && (c.lower(i) && c.info[i].is(det|role|adjective) || c.tokens[i].Is('"')); i++ {
-		}
-		if i < s.Last && c.runAt[i] > 0 && c.runs[c.runAt[i]-1].first == i {
-			r := int(c.runAt[i] - 1)
-			if last := c.runs[r].last; last < s.Last && (c.tokens[last].Is(',') || c.tokens[last].Hash == prose.Possessive) && c.tokens[last].Kind != prose.Punct {
-				return -1
-			}
-			return r
-		}
-		return -1
-	}
-	return -1
 }
 
 // walk goes left from a phrase.
@@ -265,6 +242,7 @@ type walk struct {
 	direct    bool // a name stands right before a nominal phrase
 	// relativeAt is the token of the relative pronoun.
 	relativeAt int
+	apposed    int // the comma before a nominal phrase, or 0
 	stop       bool
 }
 
@@ -274,18 +252,48 @@ func (w *walk) nounPhrase() bool {
 	c := w.c
 	for n := 0; w.i >= w.s.First && n < 5; n++ {
 		e := c.info[w.i]
+		if c.tokens[w.i].Hash == hashOf && w.i > w.s.First && c.tokens[w.i-1].Hash == hashOne {
+			w.i-- // one of nine partners
+			continue
+		}
 		if c.runAt[w.i] > 0 || !c.lower(w.i) || e.flags&(be|prep|conj|relative|modal|not|finite) != 0 && !e.is(det) {
 			break
 		}
 		w.i--
+		if e.is(det) && w.i >= w.s.First && (!c.info[w.i].is(prep) || c.info[w.i].is(be)) && (c.info[w.i].is(be) || c.tokens[w.i].Is(',') || c.lower(w.i) && c.info[w.i].flags == 0) {
+			break // "was for many years the chief engineer"
+		}
 	}
 	if w.i < w.s.First {
 		return false
 	}
 	if c.tokens[w.i].Hash == hashAs {
-		w.i--
+		if w.i--; w.i < w.s.First {
+			return false
+		}
+	}
+	if c.tokens[w.i].Is(',') {
+		w.apposed = w.i
 	}
 	return c.info[w.i].is(be) || c.tokens[w.i].Is(',')
+}
+
+// adjunct jumps over "for many years", a preposition and small words.
+func (w *walk) adjunct() bool {
+	c := w.c
+	for i, n := w.i, 0; i > w.s.First && n < 5; i, n = i-1, n+1 {
+		if c.runAt[i] > 0 || !c.lower(i) || c.info[i].flags&(conj|finite|modal|be|relative) != 0 {
+			return false
+		}
+		if c.info[i].is(prep) {
+			if n == 0 || c.tokens[i].Hash == hashOf || !(c.info[i-1].is(be|adverb|aux) || c.runAt[i-1] > 0 || c.tokens[i-1].Is(',')) {
+				return false
+			}
+			w.i = i - 1
+			return true
+		}
+	}
+	return false
 }
 
 // infinitive goes over "plans to", "agreed to", "is said to have".
@@ -321,7 +329,7 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 		return false
 	}
 	// "by Ann Roe, who works for": the clause is about the name right before it.
-	after := w.relative && (w.relativeAt == run.last || w.relativeAt == run.last+1 && c.tokens[run.last].Is(','))
+	after := w.apposed > 0 && w.apposed == run.last || w.relative && (w.relativeAt == run.last || w.relativeAt == run.last+1 && c.tokens[run.last].Is(','))
 	if p := w.prepBefore(run); p >= 0 && !after {
 		w.i = p - 1
 		w.a.penalty += 0.03

@@ -193,7 +193,7 @@ func (d *document) deniedBefore(c *chunk, s *prose.Sentence, m *match) bool {
 	if m.phrase < 0 {
 		return false
 	}
-	if rel := d.rs.phrases[m.phrase].relation; rel == d.rs.supplies || rel == d.rs.depends {
+	if rel := d.rs.phrases[m.phrase].relation; rel == d.rs.supplies || rel == d.rs.depends || rel == d.rs.owns {
 		for i := m.first - 1; i >= s.First && i >= m.first-3; i-- {
 			switch c.tokens[i].Hash {
 			case hashOnce, hashUsed, hashFormerly, hashPreviously:

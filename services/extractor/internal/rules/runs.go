@@ -41,6 +41,9 @@ var (
 	hashAccord     = prose.Hash("according")
 	hashFormerly   = prose.Hash("formerly")
 	hashPreviously = prose.Hash("previously")
+	hashOne        = prose.Hash("one")
+	hashAlong      = prose.Hash("along")
+	hashAcross     = prose.Hash("across")
 	hashIts        = prose.Hash("its")
 	hashTheir      = prose.Hash("their")
 )
@@ -145,7 +148,7 @@ func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, headi
 	if t.Shape&(prose.Upper|prose.Mixed) == 0 {
 		return i + 1
 	}
-	if n := d.gazetteer(c, s, i); n > 0 && !(n == 1 && c.extends(s, i)) {
+	if n := d.gazetteer(c, s, i); n > 0 && !(n == 1 && c.extends(s, i)) && !(n > 1 && c.headNext(s, i+n-1)) {
 		d.add(c, run{first: i, last: i + n, sent: sent, head: -1, heading: heading})
 		return i + n
 	}
@@ -326,7 +329,7 @@ func (c *chunk) numbered(s *prose.Sentence, i int) bool {
 	if t.End-t.Start > 3 || !t.Space || strings.ContainsAny(c.word(i), ".,") {
 		return false
 	}
-	if c.info[i-1].month > 0 {
+	if c.info[i-1].month > 0 || c.info[i-1].known > 0 {
 		return false
 	}
 	if i+1 >= s.Last {
@@ -424,8 +427,10 @@ func (d *document) add(c *chunk, r run) {
 		return
 	}
 	r.start, r.end = int(c.tokens[r.first].Start), int(c.tokens[r.last-1].End)
-	if last := &c.tokens[r.last-1]; last.Shape&prose.Dotted != 0 && c.info[r.last-1].is(orgSuffix) {
-		r.end-- // "Acme Ltd" and "Acme Ltd." are one name
+	if last := &c.tokens[r.last-1]; last.Shape&prose.Dotted != 0 && c.info[r.last-1].is(orgSuffix) && r.last >= c.sents[r.sent].Last {
+		r.end-- // the dot may be the sentence's: a name has it where it cannot be
+	} else if last.Shape&prose.Initial != 0 && r.last == r.first+1 && r.last >= c.sents[r.sent].Last {
+		r.end-- // "written in C."
 	}
 	d.keyOf(c, &r)
 	r.emitted = -1

@@ -29,7 +29,7 @@ func (d *document) typeRun(c *chunk, r *run) {
 		(!r.initial || c.tokens[r.first].Shape&(prose.Caps|prose.Mixed) != 0 || !d.lowers.has(c.tokens[r.first].Hash)) {
 		r.take(e.known, 0.8, "known program")
 	}
-	if r.conf < 0.9 {
+	if r.conf < 0.9 || r.typ == tLocation && r.rule == "head word" {
 		d.typeByNeighbours(c, r)
 	}
 	if r.conf < 0.9 && r.title == 0 {
@@ -61,6 +61,8 @@ func (d *document) typeByHead(c *chunk, r *run) {
 	}
 	if n > 1 && c.info[r.first].before > 0 && c.tokens[r.first].Shape&prose.Upper != 0 {
 		r.take(c.info[r.first].before, 0.85, "first word")
+	} else if n > 2 && c.info[r.first].is(adjective) && c.info[r.first+1].before > 0 {
+		r.take(c.info[r.first+1].before, 0.85, "first word")
 	}
 	e := c.info[r.head]
 	if n == 1 && !(c.info[r.first].in == 0) {
@@ -137,13 +139,14 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 	if r.conf >= 0.85 || caps || n > 4 || !c.personal(r) {
 		return
 	}
-	if c.roleBefore(r) {
+	corp := !first.is(given) && c.tokens[r.first].Shape&prose.Initial == 0
+	if c.roleBefore(r) && !(corp && c.info[r.first-1].is(corpRole)) {
 		if near := c.info[r.first-1].near; near > 0 && near != tOrganization && n == 1 && !first.is(given) {
 			r.take(near, 0.75, "noun before") // the text editor Inkwell
 			return
 		}
 		r.take(tPerson, 0.85, "role before")
-	} else if c.roleAfter(r) {
+	} else if c.roleAfter(r, corp) {
 		r.take(tPerson, 0.85, "role after")
 	}
 }
@@ -155,6 +158,9 @@ func (c *chunk) personal(r *run) bool {
 		if t.Kind != prose.Word || t.Shape&prose.Digit != 0 || t.Hash == hashOf || c.info[i].is(orgSuffix) && t.Shape&prose.Caps == 0 && i == r.last-1 {
 			return false
 		}
+	}
+	if w := c.word(r.last - 1); r.last-r.first > 1 && len(w) > 6 && strings.HasSuffix(w, "ics") {
+		return false // Aurel Cryogenics
 	}
 	last := c.info[r.last-1]
 	return last.in == 0 || (last.in == tLocation || last.is(surname)) && c.info[r.first].is(given)
@@ -171,7 +177,7 @@ func (c *chunk) sameSentence(i int, r *run) bool {
 }
 
 // roleAfter: "Mara Quill, an engineer", "Mara Quill was the chief engineer".
-func (c *chunk) roleAfter(r *run) bool {
+func (c *chunk) roleAfter(r *run, corp bool) bool {
 	s := &c.sents[r.sent]
 	i := r.last
 	if i >= s.Last {
@@ -187,6 +193,9 @@ func (c *chunk) roleAfter(r *run) bool {
 	}
 	for n := 0; i < s.Last && n < 5; n++ {
 		if c.info[i].is(role) && c.tokens[i].Kind == prose.Word {
+			if corp && c.info[i].is(corpRole) {
+				return false
+			}
 			// "Acme, president Bob said" has a name after it.
 			return !(i+1 < s.Last && c.capital(i+1))
 		}

@@ -18,15 +18,25 @@ import (
 // Code of every error of this package: a document fault.
 const Code = "bad_encoding"
 
-// prescan is how far an HTML page's declaration is looked for, in bytes.
+// prescan is how far a declaration is looked for, in bytes.
 const prescan = 4096
 
-// Text decodes raw. The order: a UTF-16 byte order mark, then UTF-8 whenever the bytes are valid UTF-8, then, for markup
-// (HTML), the encoding that the page itself declares. Anything else is a document fault "bad_encoding", and so are
-// NUL characters, which no text has. A UTF-8 or UTF-16 byte order mark stays in front of the text as U+FEFF; every
+// Declares says where a text of some format may declare its encoding itself.
+type Declares int
+
+// The places.
+const (
+	Nowhere Declares = iota
+	InHTML           // a meta element, or an XML declaration
+	InXML            // an XML declaration
+)
+
+// Text decodes raw. The order: a UTF-16 byte order mark, then UTF-8 whenever the bytes are valid UTF-8, then the encoding
+// that the text itself declares, where its format has a place for that. Anything else is a document fault "bad_encoding", and
+// so are NUL characters, which no text has. A UTF-8 or UTF-16 byte order mark stays in front of the text as U+FEFF; every
 // other control character is kept as it is.
-func Text(raw []byte, markup bool) (string, error) {
-	text, err := decoded(raw, markup)
+func Text(raw []byte, where Declares) (string, error) {
+	text, err := decoded(raw, where)
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +51,7 @@ func Check(text string) error {
 	return nil
 }
 
-func decoded(raw []byte, markup bool) (string, error) {
+func decoded(raw []byte, where Declares) (string, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte{0xFF, 0xFE}):
 		return fromUTF16(raw, binary.LittleEndian)
@@ -49,12 +59,17 @@ func decoded(raw []byte, markup bool) (string, error) {
 		return fromUTF16(raw, binary.BigEndian)
 	}
 	valid := utf8.Valid(raw)
-	if valid && !(markup && bytes.IndexByte(raw, 0x1B) >= 0) {
+	if valid && (where == Nowhere || bytes.IndexByte(raw, 0x1B) < 0) {
 		return string(raw), nil
 	}
 	label := ""
-	if markup {
-		label = declared(raw[:min(len(raw), prescan)])
+	switch head := raw[:min(len(raw), prescan)]; where {
+	case InXML:
+		label = xmlDeclared(head)
+	case InHTML:
+		if label = xmlDeclared(head); label == "" {
+			label = metaDeclared(head)
+		}
 	}
 	// ISO-2022-JP is seven bits wide, so its bytes are valid UTF-8 as well: its escapes and the declaration tell.
 	if valid && !strings.EqualFold(label, "iso-2022-jp") {
@@ -119,15 +134,21 @@ func firstBroken(raw []byte) int {
 	return len(raw)
 }
 
-// declared finds the encoding label in the head of a page: an XML declaration or a meta element.
-func declared(head []byte) string {
-	if rest, ok := bytes.CutPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("<?xml")); ok {
-		if end := bytes.Index(rest, []byte("?>")); end >= 0 {
-			if label := param(string(rest[:end]), "encoding"); label != "" {
-				return label
-			}
-		}
+// xmlDeclared finds the encoding in an XML declaration.
+func xmlDeclared(head []byte) string {
+	rest, ok := bytes.CutPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("<?xml"))
+	if !ok {
+		return ""
 	}
+	end := bytes.Index(rest, []byte("?>"))
+	if end < 0 {
+		return ""
+	}
+	return param(string(rest[:end]), "encoding")
+}
+
+// metaDeclared finds the encoding in a meta element of a page's head.
+func metaDeclared(head []byte) string {
 	z := html.NewTokenizer(bytes.NewReader(head))
 	for {
 		switch z.Next() {

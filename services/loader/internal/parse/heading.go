@@ -76,6 +76,9 @@ func atxHeading(body string) string {
 	return h
 }
 
+// Title makes a title of a document's property: one line of bounded length.
+func Title(s string) string { return title(s) }
+
 // title makes one line of bounded length.
 func title(s string) string {
 	if len(s) > maxTitle {

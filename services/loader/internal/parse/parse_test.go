@@ -18,7 +18,11 @@ func all(t testing.TB, format, text string) ([]Record, error) {
 		return nil, err
 	}
 	var out []Record
-	err = s.Each(func(r Record) error { out = append(out, r); return nil })
+	err = s.Each(func(r Record) error {
+		r.At = Place{} // TestPlaces looks at it
+		out = append(out, r)
+		return nil
+	})
 	return out, err
 }
 
@@ -33,12 +37,13 @@ func TestFormat(t *testing.T) {
 	for _, c := range []struct{ given, name, want string }{
 		{"", "a/b.txt", Text}, {"", "x.MD", Markdown}, {"", "x.HtM", HTML}, {"", "x.csv", CSV}, {"", "x.tsv", TSV},
 		{"", "x.json", JSON}, {"", "x.ndjson", JSONL}, {"markdown", "x.txt", Markdown}, {" HTML ", "", HTML}, {"text", "README", Text},
+		{"", "x.XML", XML}, {"", "x.nxml", XML}, {"", "a.docx", DOCX}, {"", "a.PDF", PDF},
 	} {
 		got, err := Format(c.given, c.name)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%+v", c)
 	}
-	list := "csv, htm, html, json, jsonl, log, markdown, md, mdown, mkd, ndjson, plain, rst, tab, text, tsv, txt, xhtml"
+	list := "csv, dbk, docbook, docx, htm, html, jats, json, jsonl, log, markdown, md, mdown, mkd, ndjson, nxml, pdf, plain, rst, tab, tei, text, tsv, txt, xhtml, xml"
 	_, err := Format("", "x.dat")
 	bad(t, err, "unsupported_format", `format "dat" is not read; these are: `+list)
 	_, err = Format("", "README")
@@ -101,9 +106,9 @@ func TestCSV(t *testing.T) {
 
 func TestCSVRefuses(t *testing.T) {
 	_, err := all(t, CSV, "a,b\n1,2\n3\n")
-	bad(t, err, "bad_record", "row 1: record on line 3: wrong number of fields")
+	bad(t, err, "bad_record", "record 2 (line 3) has 1 of the header's 2 columns")
 	_, err = all(t, CSV, "a,b\n1,\"2\n")
-	bad(t, err, "bad_record", `row 0: parse error on line 2, column 6: extraneous or missing " in quoted-field`)
+	bad(t, err, "bad_record", `record 1 (line 2): extraneous or missing " in quoted-field at column 6 of line 2`)
 	_, err = all(t, CSV, "text,Text\n")
 	bad(t, err, "bad_csv", `the header has the column "Text" twice`)
 	_, err = all(t, CSV, "a\"b\n")
@@ -127,7 +132,7 @@ func TestJSON(t *testing.T) {
 			[]Record{{Text: "Hi é", Title: "T", ContentDate: "2024", Scope: graph.Scope{"s"}, Metadata: map[string]any{"author": "given", "k": []any{1.0}}}}},
 		{"one object without", `{"name":"Ann","size":12,"tags":["a","b",null],"ok":true,"none":null,"org":{"name":"Acme","sites":[{"city":"Rome"}]}}`, true,
 			[]Record{{Text: "name: Ann\nsize: 12\ntags: a, b\nok: true\norg.name: Acme\norg.sites.city: Rome"}}},
-		{"array", ` [ {"id":"a","text":"1"} , {"id":7,"text":"2"},{"text":"3"} ] `, false, []Record{{ID: "a", Text: "1"}, {ID: "7", Text: "2"}, {ID: "2", Text: "3"}}},
+		{"array", ` [ {"id":"a","text":"1"} , {"id":7,"text":"2"} ] `, false, []Record{{ID: "a", Text: "1"}, {ID: "7", Text: "2"}}},
 		{"records", "\uFEFF" + `{"meta":{"x":[1,"]"]},"records":[{"text":"1"}]}`, false, []Record{{ID: "0", Text: "1"}}},
 		{"documents", `{"documents":[{"text":""}]}`, false, []Record{{ID: "0"}}},
 		{"empty array", `[]`, false, nil},
@@ -151,12 +156,12 @@ func TestJSONRefuses(t *testing.T) {
 		{"", "bad_json", "not valid JSON: unexpected end of JSON input at byte 0"},
 		{`{"a":}`, "bad_json", "not valid JSON: invalid character '}' looking for beginning of value at byte 6"},
 		{`"text"`, "bad_json", "the text is neither an object nor an array of objects"},
-		{`[{"text":"a"},1]`, "bad_record", "record 1 is not an object"},
-		{`[{"text":1}]`, "bad_record", "record 0: text is not a string"},
-		{`[{"text":null}]`, "bad_record", "record 0: text is not a string"},
-		{`[{"text":"a","id":[1]}]`, "bad_record", "record 0: id is neither a string nor a number"},
-		{`[{"text":"a","scope":1}]`, "bad_record", "record 0: scope is neither a label nor a list of labels"},
-		{`[{"text":"a","metadata":[]}]`, "bad_record", "record 0: metadata is not an object"},
+		{`[{"text":"a"},1]`, "bad_record", "record 2 (line 1) is not an object"},
+		{`[{"text":1}]`, "bad_record", "record 1 (line 1): text is not a string"},
+		{`[{"text":null}]`, "bad_record", "record 1 (line 1): text is not a string"},
+		{`[{"text":"a","id":[1]}]`, "bad_record", "record 1 (line 1): id is neither a string nor a number"},
+		{`[{"text":"a","scope":1}]`, "bad_record", "record 1 (line 1): scope is neither a label nor a list of labels"},
+		{`[{"text":"a","metadata":[]}]`, "bad_record", "record 1 (line 1): metadata is not an object"},
 		{`{"text":"a","x":"` + strings.Repeat("y", 65<<10) + `"}`, "bad_record", "the document: its fields besides the text have more than 65536 bytes"},
 		{`{"records":[],"documents":[]}`, "bad_json", `both "records" and "documents" are lists: which one holds the documents cannot be told`},
 		{`{"a":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, "too_deep", "the document: it is nested more than 64 deep"},
@@ -170,7 +175,7 @@ func TestJSONRefuses(t *testing.T) {
 		fmt.Fprintf(&wide, `"k%d":1,`, i)
 	}
 	_, err := all(t, JSON, "[{"+strings.TrimSuffix(wide.String(), ",")+"}]")
-	bad(t, err, "too_many_fields", "record 0: an object has more than 4096 fields")
+	bad(t, err, "too_many_fields", "record 1 (line 1): an object has more than 4096 fields")
 
 	long := strings.Repeat("n", 64<<10)
 	_, err = all(t, JSON, `{"`+long+`":{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}}`)
@@ -178,11 +183,11 @@ func TestJSONRefuses(t *testing.T) {
 }
 
 func TestJSONL(t *testing.T) {
-	got, err := all(t, JSONL, "{\"text\":\"1\",\"id\":\"a\"}\r\n\n  \n{\"text\":\"2\"}")
+	got, err := all(t, JSONL, "{\"text\":\"1\",\"title\":\"a\"}\r\n\n  \n{\"text\":\"2\"}")
 	require.NoError(t, err)
-	require.Equal(t, []Record{{ID: "a", Text: "1"}, {ID: "1", Text: "2"}}, got)
+	require.Equal(t, []Record{{ID: "0", Text: "1", Title: "a"}, {ID: "1", Text: "2"}}, got)
 	_, err = all(t, JSONL, "{\"text\":\"1\"}\n{\"text\":\n")
-	bad(t, err, "bad_record", "record 1 is not valid JSON: unexpected end of JSON input at byte 8")
+	bad(t, err, "bad_record", "record 2 (line 2) is not valid JSON: unexpected end of JSON input at byte 8")
 	got, err = all(t, JSONL, "\n")
 	require.NoError(t, err)
 	require.Empty(t, got)
@@ -205,7 +210,7 @@ func TestHTML(t *testing.T) {
 		{"table without a header", "<table><tr><td>Ann</td><td>CEO</td></tr></table>", "|  |  |\n|---|---|\n| Ann | CEO |", ""},
 		{"table with row headers", "<table><tr><th>Name</th><td>Ann</td></tr></table>", "|  |  |\n|---|---|\n| Name | Ann |", ""},
 		{"thead only", "<table><thead><tr><th>Name</th><th>Role</th></tr></thead></table>", "| Name | Role |\n|---|---|", ""},
-		{"table in a table", "<table><tr><td>a<table><tr><td>b</td><td>c</td></tr></table>d</td><td>e</td></tr></table>", "|  |  |\n|---|---|\n| a b c d | e |", ""},
+		{"table in a table", "<table><tr><td>a<table><tr><td>b</td><td>c</td></tr></table>d</td><td>e</td></tr></table>", "|  |  |\n|---|---|\n| a \\| b \\| c \\| d | e |", ""},
 		{"text astray in a table", "<table>stray<tr><td>a</td></tr></table>", "|  |\n|---|\n| stray |\n| a |", ""},
 		{"code", "<pre>\n a\n  b &lt;\n</pre><p>x", "```\n a\n  b <\n```\n\nx", ""},
 		{"code with a fence", "<pre>```</pre>", "``````\n```\n``````", ""},
@@ -232,13 +237,16 @@ func TestHTMLIsLinear(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	formats := []string{Text, Markdown, HTML, CSV, TSV, JSON, JSONL}
+	formats := []string{Text, Markdown, HTML, CSV, TSV, JSON, JSONL, XML}
 	for i := range formats {
 		f.Add(uint8(i), "a,b\n1,\"2\n\"")
 		f.Add(uint8(i), `{"records":[{"text":"a","id":1,"metadata":{"x":null}}]}`)
 		f.Add(uint8(i), `[{"a":{"b":["\ud800",{}]}}]`)
 		f.Add(uint8(i), "<table><caption>c<tr><th>x<td><table><pre></table><li><ol></nav>")
 		f.Add(uint8(i), "# T\r\n```\n===\n")
+		f.Add(uint8(i), "---\ntitle: T\ndate: 2024\ntags: [a, *x, 1]\n---\nx")
+		f.Add(uint8(i), "<?xml version='1.0'?><d><p>a<fn><table><row><entry>b</entry></row></table></fn> c</p><sec><title>t</title></sec></d>")
+		f.Add(uint8(i), "<p hidden>a<span hidden><span>b</span></span><table role=none><td hidden>c<tr hidden>")
 	}
 	f.Fuzz(func(t *testing.T, which uint8, text string) {
 		format := formats[int(which)%len(formats)]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,6 +84,46 @@ func (d *Document) Silent() []int {
 		}
 	}
 	return out
+}
+
+// Coverage says in a sentence which pages have no text, and why where that is known.
+func (d *Document) Coverage() string {
+	silent := d.Silent()
+	pages, have := "pages", "have"
+	if len(silent) == 1 {
+		pages, have = "page", "has"
+	}
+	s := fmt.Sprintf("%s %s of %d %s no text: scanned, drawn or blank", pages, Ranges(silent), len(d.Pages), have)
+	if len(d.Unmapped) > 0 {
+		s = fmt.Sprintf("%s (on %s %v)", s, Ranges(d.Unmapped), errUnmapped)
+	}
+	return s
+}
+
+// maxRanges bounds a list of pages as text.
+const maxRanges = 400
+
+// Ranges writes pages, sorted, as "2, 4-7".
+func Ranges(pages []int) string {
+	var b strings.Builder
+	for i := 0; i < len(pages); i++ {
+		if b.Len() > maxRanges {
+			b.WriteString(", …")
+			break
+		}
+		first := i
+		for i+1 < len(pages) && pages[i+1] == pages[i]+1 {
+			i++
+		}
+		if first > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(strconv.Itoa(pages[first]))
+		if i > first {
+			b.WriteString("-" + strconv.Itoa(pages[i]))
+		}
+	}
+	return b.String()
 }
 
 // Read reads the text layer of data. What is wrong with the file is a document fault; a file in which no page has text is one too.
