@@ -33,8 +33,8 @@ func crashMatrix() (out []crashCase) {
 	}
 	for _, c := range []crashCase{
 		{"", "staged:2", stepChange}, {"", "before_commit:1", stepChange}, {"", "in_commit:1", stepChange}, {"", "after_commit:1", stepChange},
-		// The first time is the event job.opened.
-		{"", "outbox_half:2", stepChange},
+		// What the commit leaves to say is the first that has two halves.
+		{"", "outbox_half:1", stepChange},
 		{"", "staged:1", stepDelete}, {"", "in_commit:1", stepDelete}, {"", "after_commit:1", stepDelete},
 		{"", "in_rollback:1", stepFail},
 	} {

@@ -120,8 +120,11 @@ func (c *cluster) account(graph string) account {
 	a := account{export: c.export(graph), seq: ask[api.SeqReply](c, graph, "query.seq", nil), jobs: map[string]string{}, kept: map[string]string{}}
 	for _, j := range ask[api.JobListReply](c, graph, "jobs.list", api.JobList{}).Jobs {
 		require.NotContains(c.t, a.jobs, j.Job, "a job is listed once")
+		c.said(bus.StreamJobs, events.Subject{Graph: graph, Kind: "job." + j.State, Job: j.Job}, 1)
 		a.jobs[j.Job] = timeless(c.t, ask[api.JobStatus](c, graph, "jobs.get", api.JobGet{Job: j.Job}))
 	}
+	c.said(bus.StreamChanges, events.Subject{Graph: graph, Kind: events.KindChange, Job: "*"}, a.seq.Seq)
+	c.said(bus.StreamCandidates, events.Subject{Graph: graph, Kind: events.KindCandidate, Job: "*", Item: "*"}, a.seq.No)
 	for _, stream := range []string{bus.StreamJobs, bus.StreamCandidates, bus.StreamChanges, bus.StreamDead} {
 		for _, m := range c.read(stream, events.Root+"."+graph+".>") {
 			a.stored++
@@ -138,8 +141,55 @@ func (c *cluster) quiet() {
 	for _, stream := range []string{
 		bus.StreamIngest, bus.StreamFound, bus.StreamLoaded, bus.StreamChunked, bus.StreamExtracted, bus.StreamCommit,
 	} {
-		testkit.Await(c.t, stream+" is empty", func() bool { return c.messages(stream) == 0 })
+		end := time.Now().Add(testkit.Patience)
+		testkit.AwaitFor(c.t, 2*testkit.Patience, stream+" to be empty", func() bool {
+			if c.messages(stream) == 0 {
+				return true
+			}
+			if time.Now().After(end) {
+				c.t.Log(c.contents(stream))
+				require.Fail(c.t, stream+" is not empty")
+			}
+			return false
+		})
 	}
+}
+
+// contents tells of what lies in a stream.
+func (c *cluster) contents(stream string) string {
+	c.t.Helper()
+	s, err := c.conn.JS.Stream(c.t.Context(), stream)
+	require.NoError(c.t, err)
+	var b strings.Builder
+	st := s.CachedInfo().State
+	fmt.Fprintf(&b, "%s: %+v\n", stream, st)
+	for seq := st.FirstSeq; seq <= st.LastSeq; seq++ {
+		if m, err := s.GetMsg(c.t.Context(), seq); err == nil {
+			fmt.Fprintf(&b, "%d %s %v %d bytes\n", seq, m.Subject, m.Header, len(m.Data))
+		}
+	}
+	for _, k := range testkit.Table().Consumers {
+		if k.Stream == stream {
+			fmt.Fprintf(&b, "%s: %+v\n", k.Config.Durable, *c.consumer(stream, k.Config.Durable))
+		}
+	}
+	return b.String()
+}
+
+// said waits until a kept stream holds at least n messages of a subject: the outbox publishes them soon after a commit.
+func (c *cluster) said(stream string, subject events.Subject, n uint64) {
+	c.t.Helper()
+	s, err := c.conn.JS.Stream(c.t.Context(), stream)
+	require.NoError(c.t, err)
+	testkit.Await(c.t, fmt.Sprintf("%d events %s", n, subject), func() bool {
+		i, err := s.Info(c.t.Context(), jetstream.WithSubjectFilter(subject.String()))
+		require.NoError(c.t, err)
+		var have uint64
+		for _, m := range i.State.Subjects {
+			have += m
+		}
+		return have >= n
+	})
 }
 
 // messages that a stream holds.

@@ -24,6 +24,7 @@ import (
 type faults struct {
 	f    *fleet
 	seed uint64
+	rest time.Duration
 
 	stop context.CancelFunc
 	ctx  context.Context
@@ -33,10 +34,11 @@ type faults struct {
 	copies, stolen, restarts atomic.Int64
 }
 
-// plague starts all kinds of faults; cure ends them. Replicas of the spared services are not killed.
-func (f *fleet) plague(seed uint64, spared ...string) *faults {
+// plague starts all kinds of faults; cure ends them. rest is how long a thief of messages pauses at most between two raids; replicas
+// of the spared services are not killed.
+func (f *fleet) plague(seed uint64, rest time.Duration, spared ...string) *faults {
 	f.t.Helper()
-	p := &faults{f: f, seed: seed, errs: make(chan error, 64)}
+	p := &faults{f: f, seed: seed, rest: rest, errs: make(chan error, 64)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	f.t.Cleanup(func() { p.stop(); p.wg.Wait() })
 	p.echo()
@@ -126,9 +128,9 @@ func (p *faults) steal(stream, durable string) {
 	rng := random(p.seed, "steal "+stream)
 	p.wg.Go(func() {
 		pause := time.Duration(0)
-		for p.wait(pause + time.Duration(rng.Int64N(int64(40*time.Millisecond)))) {
+		for p.wait(pause + time.Duration(rng.Int64N(int64(p.rest)))) {
 			pause = 0
-			batch, err := cons.Fetch(1+rng.IntN(6), jetstream.FetchMaxWait(time.Second))
+			batch, err := cons.Fetch(1+rng.IntN(6), jetstream.FetchMaxWait(100*time.Millisecond))
 			if err != nil {
 				p.fail(fmt.Errorf("steal from %s: %w", stream, err))
 				return

@@ -175,6 +175,14 @@ func strict[R any](t testing.TB, line string) R {
 	return r
 }
 
+// loose reads what a command printed with --json; a command may say more than the reply that it prints.
+func loose[R any](t testing.TB, text string) R {
+	t.Helper()
+	var r R
+	require.NoError(t, json.Unmarshal([]byte(text), &r), text)
+	return r
+}
+
 // rows is the export of a graph, parsed.
 func (c *cluster) rows(graph string) exported {
 	c.t.Helper()

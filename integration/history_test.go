@@ -479,11 +479,11 @@ func exportedKeys(t testing.TB, export string) []string {
 func TestHistoryEqualsAFreshBuild(t *testing.T) {
 	const steps, every = 60, 6
 	for _, seed := range seeds(t, 3) {
-		f := newFleet(t, fleetOptions{Replicas: 2, AckWait: 500 * time.Millisecond})
+		f := newFleet(t, fleetOptions{Replicas: 2, AckWait: 300 * time.Millisecond})
 		h := newHistorian(t, f, "h", seed)
 		var p *faults
 		if seed%2 == 0 { // half of the histories are disturbed all the time
-			p = f.plague(seed, "committer")
+			p = f.plague(seed, 400*time.Millisecond, "committer")
 		}
 		t.Logf("seed %d, disturbed: %v", seed, p != nil)
 		for i := range steps {

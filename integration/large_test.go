@@ -71,7 +71,7 @@ func TestLargeInputsAtTheCommandLine(t *testing.T) {
 				require.Equal(t, 2, len(strings.Split(m.stderr, "\n")), "one line says it all: %s", m.stderr)
 				return
 			}
-			s := strict[api.JobStatus](t, m.stdout)
+			s := loose[api.JobStatus](t, m.stdout)
 			require.Equal(t, api.DocumentCounts{Total: 1, Added: 1}, s.Documents)
 			require.GreaterOrEqual(t, s.Stages.Chunking.Chunks, c.chunks[0])
 			require.LessOrEqual(t, s.Stages.Chunking.Chunks, c.chunks[1])
@@ -181,5 +181,5 @@ func TestManyLargeDocumentsAtOnce(t *testing.T) {
 	}
 	m := within(t, measure(t, patience, dir, "", "run", "docs", "--data", data, "--json"))
 	require.Zero(t, m.code, m.stderr)
-	require.Equal(t, 6, strict[api.JobStatus](t, m.stdout).Documents.Added)
+	require.Equal(t, 6, loose[api.JobStatus](t, m.stdout).Documents.Added)
 }

@@ -53,7 +53,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		f := newFleet(t, fleetOptions{Replicas: replicas, AckWait: 500 * time.Millisecond})
 		graphs := []string{"one", "each", "some"}
 		f.prepare(graphs...)
-		p := f.plague(seed)
+		p := f.plague(seed, 40*time.Millisecond)
 
 		jobs := map[string][]string{}
 		publish := func(g string, docs ...paper) {

@@ -49,13 +49,14 @@ func stdinInput(f *feed, b []byte) (input, error) {
 		return in, nil
 	}
 	f.event.Key = key
-	in.files = []ingest.File{memory(stdinName(key), b)}
+	in.files = []ingest.File{memory(stdinName(key, b), b)}
 	return in, nil
 }
 
-// stdinName is the file name that a text from the standard input goes under: it gives format and title where the call does not.
-func stdinName(key string) string {
-	if path.Ext(key) == "" {
+// stdinName is the file name that the standard input goes under: it gives format and title where the call does not. Bytes that are
+// no text, as those of a PDF, are left to tell their format themselves.
+func stdinName(key string, b []byte) string {
+	if path.Ext(key) == "" && utf8.Valid(b) {
 		return key + ".txt"
 	}
 	return key

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
@@ -105,7 +106,7 @@ func apiCode(e *api.Error) int {
 func unreachable(err error) bool {
 	for _, e := range []error{
 		bus.ErrUnreachable, bus.ErrRefused, target.ErrNoAnswer, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrConnectionClosed,
-		nats.ErrNoServers, nats.ErrDisconnected, context.DeadlineExceeded,
+		nats.ErrNoServers, nats.ErrDisconnected, context.DeadlineExceeded, jetstream.ErrBucketNotFound,
 	} {
 		if errors.Is(err, e) {
 			return true

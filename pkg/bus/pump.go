@@ -287,10 +287,10 @@ func (p *pump) back(it *item, delay time.Duration) { p.done(it, nakBody(delay)) 
 // nak hands back an item that was never held.
 func (p *pump) nak(it *item, delay time.Duration) { p.answer(it, nakBody(delay)) }
 
+// nakBody hands a message back after a delay, which is never nothing: the server keeps a plain -NAK in memory only, so that what is
+// handed back when everything stops would wait for its whole AckWait at the next start. A delay moves the message's stored time.
 func nakBody(delay time.Duration) []byte {
-	if delay <= 0 {
-		return []byte("-NAK")
-	}
+	delay = max(delay, 1)
 	return []byte(`-NAK {"delay":` + strconv.FormatInt(delay.Nanoseconds(), 10) + `}`)
 }
 

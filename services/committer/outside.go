@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/factmill/factmill/pkg/bus"
@@ -85,12 +86,14 @@ func (o *outside) PurgeJob(ctx context.Context, graph, job string) error {
 
 // stageKinds are the streams between the stages, upstream to downstream, and the kinds of event that lie in them.
 var stageKinds = []struct {
-	stream string
-	kinds  []string
+	stream, durable string
+	kinds           []string
 }{
-	{bus.StreamFound, []string{events.KindFound}}, {bus.StreamLoaded, []string{events.KindLoaded}},
-	{bus.StreamChunked, []string{events.KindChunked}}, {bus.StreamExtracted, []string{events.KindExtracted}},
-	{bus.StreamCommit, []string{events.KindStaged, events.KindResolved, events.KindEnded, events.KindSealed}},
+	{bus.StreamFound, bus.DurableLoader, []string{events.KindFound}},
+	{bus.StreamLoaded, bus.DurableChunker, []string{events.KindLoaded}},
+	{bus.StreamChunked, bus.DurableExtractor, []string{events.KindChunked}},
+	{bus.StreamExtracted, bus.DurableResolver, []string{events.KindExtracted}},
+	{bus.StreamCommit, bus.DurableCommitter, []string{events.KindStaged, events.KindResolved, events.KindEnded, events.KindSealed}},
 }
 
 // Holds implements jobs.Outside. The streams are asked upstream to downstream, so that a message that moves on meanwhile is
@@ -112,12 +115,26 @@ func (o *outside) Holds(ctx context.Context, graph, job string) (bool, error) {
 			if err != nil {
 				return false, fmt.Errorf("look for messages of job %s in %s: %w", job, s.stream, err)
 			}
-			if len(info.State.Subjects) > 0 {
-				return true, nil
+			if len(info.State.Subjects) == 0 {
+				continue
+			}
+			if delivers, err := o.delivers(ctx, s.stream, s.durable); err != nil || delivers {
+				return true, err
 			}
 		}
 	}
 	return o.listing(ctx, graph, job)
+}
+
+// delivers says whether a consumer has anything left to give. A server that was killed may come back with a message that its
+// consumer takes for acknowledged: it lies in the stream for ever, and nobody gets it.
+func (o *outside) delivers(ctx context.Context, stream, durable string) (bool, error) {
+	c, err := o.conn.JS.Consumer(ctx, stream, durable)
+	if err != nil {
+		return false, fmt.Errorf("look at consumer %s on %s: %w", durable, stream, err)
+	}
+	info := c.CachedInfo()
+	return info.NumPending > 0 || info.NumAckPending > 0, nil
 }
 
 // listing says whether the loader has not acknowledged the job's document event yet.
@@ -168,7 +185,8 @@ func (o *outside) Pending(ctx context.Context, graph, job string) (bool, error) 
 		if err != nil || at.Graph != graph {
 			return false, nil
 		}
-		return jobName(m.Data) == "", nil
+		// An event whose own job id is malformed is refused under the one of its sequence.
+		return events.CheckJob(jobName(m.Data, m.Header)) != nil, nil
 	}
 	return o.named(ctx, s, graph, job)
 }
@@ -185,7 +203,7 @@ func (o *outside) named(ctx context.Context, s jetstream.Stream, graph, job stri
 		if err != nil {
 			return false, fmt.Errorf("look for job %s: %w", job, err)
 		}
-		if jobName(m.Data) == job || m.Header.Get("Factmill-Job") == job {
+		if jobName(m.Data, m.Header) == job {
 			return true, nil
 		}
 		seq = m.Sequence + 1
@@ -193,12 +211,13 @@ func (o *outside) named(ctx context.Context, s jetstream.Stream, graph, job stri
 	return false, nil
 }
 
-func jobName(body []byte) string {
+// jobName is the id that a document event gives its job, as the loader reads it.
+func jobName(body []byte, header nats.Header) string {
 	var e struct {
 		Job string `json:"job"`
 	}
-	if json.Unmarshal(body, &e) != nil {
-		return ""
+	if json.Unmarshal(body, &e) != nil || e.Job == "" {
+		return header.Get("Factmill-Job")
 	}
 	return e.Job
 }

@@ -17,6 +17,12 @@ import (
 
 // What a job put aside: quarantine records at its end, and dead letters that are replayed while it still waits.
 
+// endRef names the staged row of an end.
+type endRef struct {
+	part  byte
+	token string
+}
+
 func refOf(e *events.Ended) endRef {
 	if e.Doc != nil {
 		return endRef{partEnded, e.Doc.Token}
@@ -166,4 +172,16 @@ func (l *live) unend(e *events.Ended) {
 	if i := slices.Index(list.List, *e.Failure); i >= 0 {
 		list.List = slices.Delete(slices.Clone(list.List), i, i+1)
 	}
+}
+
+// fault ends the job by something that no document's end has listed: the summary names it.
+func (l *live) fault(f graph.Failure) {
+	if l.fail != nil {
+		return
+	}
+	if f.TraceID == "" {
+		f.TraceID = l.trace
+	}
+	l.failuresOf(f.Stage).Add(f)
+	l.failWith(f)
 }

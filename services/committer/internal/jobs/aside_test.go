@@ -50,8 +50,8 @@ func TestSummaryListsWhatEndedTheJob(t *testing.T) {
 	job = w.accept("mismatch", 3)
 	w.traced("trace-e", &events.Ended{Job: job, Source: fingerprint.Token("rows"), Outcome: events.OutcomeListed, Documents: 0, Digest: "00"}, sealed(job, "rows"))
 	s = w.wait("mismatch", api.JobRolledBack)
-	require.Equal(t, "source_mismatch: the documents that arrived are not the ones that the source listed", s.Reason)
-	require.Equal(t, "trace-e", s.Stages.Storage.Failures.List[0].TraceID)
+	require.Equal(t, []graph.Failure{{Stage: "committer", Item: fingerprint.Token("rows"), Code: "source_mismatch",
+		Message: "the documents that arrived are not the ones that the source listed", TraceID: "trace-e"}}, s.Stages.Storage.Failures.List)
 }
 
 // A summary lists at most 200 failures of a stage and counts all; every stage has a list of its own.

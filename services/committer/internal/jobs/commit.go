@@ -251,6 +251,9 @@ func (m *Machine) change(rec *Record, l *live, token string) (store.DocChange, u
 			return c, base, err
 		}
 	}
+	if resolved.Doc.ContentHash != staged.Doc.ContentHash {
+		return c, base, errMixed
+	}
 	c.Assertions, c.Dropped = resolved.Assertions, resolved.Dropped
 	if len(resolved.Extraction.Failures) == 0 {
 		c.ExtractionFP = rec.Job.ExtractionFP

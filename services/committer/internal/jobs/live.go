@@ -49,12 +49,6 @@ type live struct {
 	trace string
 }
 
-// endRef names the staged row of an end.
-type endRef struct {
-	part  byte
-	token string
-}
-
 type dropKey struct{ kind, label, reason string }
 
 // source is what is known of one source.
@@ -146,18 +140,6 @@ func (l *live) failWith(f graph.Failure) {
 	if l.fail == nil {
 		l.fail = &f
 	}
-}
-
-// fault ends the job by something that no document's end has listed: the summary names it.
-func (l *live) fault(f graph.Failure) {
-	if l.fail != nil {
-		return
-	}
-	if f.TraceID == "" {
-		f.TraceID = l.trace
-	}
-	l.failuresOf(f.Stage).Add(f)
-	l.failWith(f)
 }
 
 // again takes a document back to be decided anew: what was staged of it does not count any more.

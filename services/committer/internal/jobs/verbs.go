@@ -33,18 +33,18 @@ func (m *Machine) get(ctx context.Context, g, id string) (api.JobStatus, error) 
 		return s, nil
 	}
 	m.mu.Unlock()
-	rec, err := m.record(g, id)
-	if err != nil {
-		return api.JobStatus{}, err
-	}
-	if rec != nil {
-		return rec.status(), nil
+	if rec, err := m.record(g, id); err != nil || rec != nil {
+		return statusOf(rec), err
 	}
 	waiting, err := m.outside.Pending(ctx, g, id)
 	if err != nil {
 		return api.JobStatus{}, err
 	}
 	if !waiting {
+		// It may have ended since the look for its record, and its event is gone with that.
+		if rec, err := m.record(g, id); err != nil || rec != nil {
+			return statusOf(rec), err
+		}
 		return api.JobStatus{}, api.Errorf(404, "job_not_found", "graph %s has no job %s", g, id)
 	}
 	s := api.JobStatus{Job: id, Graph: g, State: api.JobPending}
@@ -57,6 +57,14 @@ func (m *Machine) get(ctx context.Context, g, id string) (api.JobStatus, error) 
 	}
 	fill(&s)
 	return s, nil
+}
+
+// statusOf a record; there is none when the record could not be read.
+func statusOf(rec *Record) api.JobStatus {
+	if rec == nil {
+		return api.JobStatus{}
+	}
+	return rec.status()
 }
 
 // Wait returns a job once until says so, or as it stands when the time is up.

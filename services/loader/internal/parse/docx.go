@@ -24,6 +24,9 @@ const (
 	maxStyles    = 10_000  // styles and numbered lists each
 )
 
+// templateDate stands in every file of the commonest library that writes them from a program: it is its template's.
+const templateDate = "2013-12-23T23:15:00Z"
+
 // errTooMuch ends the reading of a part beyond its bound.
 var errTooMuch = errors.New("too much")
 
@@ -226,7 +229,7 @@ func (d *docx) properties(r *Record) error {
 			case "title":
 				said = title(text.String())
 			case "created":
-				if s := strings.TrimSpace(text.String()); r.PublishedAt == "" && s != "" {
+				if s := strings.TrimSpace(text.String()); s != templateDate {
 					if _, err := events.ParseTime(s); err == nil {
 						r.PublishedAt = s
 					}

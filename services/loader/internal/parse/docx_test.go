@@ -118,6 +118,9 @@ func TestDOCXParts(t *testing.T) {
 	r, err = ReadDOCX(docxFile(t, "word/document.xml", wordDoc(para("Heading1", "H")), "docProps/core.xml", `<c><title/><created>soon</created></c>`), limit)
 	require.NoError(t, err)
 	require.Equal(t, Record{Text: "# H", Title: "H"}, r)
+	r, err = ReadDOCX(docxFile(t, "word/document.xml", wordDoc(para("", "x")), "docProps/core.xml", `<c><created>2013-12-23T23:15:00Z</created></c>`), limit)
+	require.NoError(t, err)
+	require.Equal(t, Record{Text: "x"}, r, "the day of a template says nothing")
 }
 
 func TestDOCXRefuses(t *testing.T) {
