@@ -29,13 +29,17 @@ demo: build ## ingest the sample corpus and show what came of it
 test: build ## every test that needs Go alone
 	go test work -timeout 14m
 
+.PHONY: test/proof
+test/proof: ## the crash matrix, broker faults, leases, and 10,000 documents in one job
+	go test -tags proof ./integration -timeout 25m
+
 .PHONY: test/short
 test/short: ## unit tests without the end-to-end ones
 	go test -short ./pkg/... $(foreach s,$(SERVICES),./services/$(s)/...) ./cmd/factmill/...
 
 .PHONY: test/race
-test/race: ## the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test work -race -timeout 40m
+test/race: ## the unit tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -timeout 40m ./pkg/... $(foreach s,$(SERVICES),./services/$(s)/...)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for a few seconds each

@@ -139,7 +139,9 @@ func TestNATSPowerFailure(t *testing.T) {
 // replace stops a service and starts it with other arguments.
 func (c *cluster) replace(service string, args ...string) *process {
 	c.t.Helper()
-	c.the(service).stop(c.t)
+	former := c.the(service)
+	former.stop(c.t)
+	require.NoError(c.t, former.err, "a stop ends with code 0")
 	p := c.start(service, args...)
 	c.ready(service)
 	return p

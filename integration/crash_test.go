@@ -150,6 +150,7 @@ func TestCrashMatrixSixProcesses(t *testing.T) {
 	l.restart = func(service string, env []string) *process {
 		if p := c.the(service); p.runs() {
 			p.stop(t)
+			require.NoError(t, p.err, "a stop ends with code 0")
 		}
 		p := c.startWith(service, env)
 		c.ready(service)
@@ -167,6 +168,7 @@ func TestCrashMatrixAllInOne(t *testing.T) {
 	l.restart = func(_ string, env []string) *process {
 		if p := c.the("factmill"); p.runs() {
 			p.stop(t)
+			require.NoError(t, p.err, "a stop ends with code 0")
 		}
 		return c.again(env)
 	}

@@ -1,3 +1,5 @@
+//go:build proof
+
 package integration
 
 import (
@@ -121,9 +123,11 @@ func (c *cluster) account(graph string) account {
 	for _, j := range ask[api.JobListReply](c, graph, "jobs.list", api.JobList{}).Jobs {
 		require.NotContains(c.t, a.jobs, j.Job, "a job is listed once")
 		c.said(bus.StreamJobs, events.Subject{Graph: graph, Kind: "job." + j.State, Job: j.Job}, 1)
+		if d := j.Documents; d.Added+d.Updated+d.Deleted > 0 && j.State == api.JobCommitted {
+			c.said(bus.StreamChanges, events.Subject{Graph: graph, Kind: events.KindChange, Job: fmt.Sprint(j.CommitSeq)}, 1)
+		}
 		a.jobs[j.Job] = timeless(c.t, ask[api.JobStatus](c, graph, "jobs.get", api.JobGet{Job: j.Job}))
 	}
-	c.said(bus.StreamChanges, events.Subject{Graph: graph, Kind: events.KindChange, Job: "*"}, a.seq.Seq)
 	c.said(bus.StreamCandidates, events.Subject{Graph: graph, Kind: events.KindCandidate, Job: "*", Item: "*"}, a.seq.No)
 	for _, stream := range []string{bus.StreamJobs, bus.StreamCandidates, bus.StreamChanges, bus.StreamDead} {
 		for _, m := range c.read(stream, events.Root+"."+graph+".>") {
@@ -135,45 +139,17 @@ func (c *cluster) account(graph string) account {
 	return a
 }
 
-// quiet waits until no stage holds a message and no document event is left.
+// quiet waits until no stage has or gets a message and no document event is left. A message may lie in a queue and not be in the
+// way: one that its consumer takes for acknowledged after the server was killed.
 func (c *cluster) quiet() {
 	c.t.Helper()
-	for _, stream := range []string{
-		bus.StreamIngest, bus.StreamFound, bus.StreamLoaded, bus.StreamChunked, bus.StreamExtracted, bus.StreamCommit,
-	} {
-		end := time.Now().Add(testkit.Patience)
-		testkit.AwaitFor(c.t, 2*testkit.Patience, stream+" to be empty", func() bool {
-			if c.messages(stream) == 0 {
-				return true
-			}
-			if time.Now().After(end) {
-				c.t.Log(c.contents(stream))
-				require.Fail(c.t, stream+" is not empty")
-			}
-			return false
+	for _, k := range testkit.Table().Consumers {
+		testkit.Await(c.t, "nothing for "+k.Config.Durable+" on "+k.Stream, func() bool {
+			i := c.consumer(k.Stream, k.Config.Durable)
+			return i.NumAckPending == 0 && i.NumPending == 0
 		})
 	}
-}
-
-// contents tells of what lies in a stream.
-func (c *cluster) contents(stream string) string {
-	c.t.Helper()
-	s, err := c.conn.JS.Stream(c.t.Context(), stream)
-	require.NoError(c.t, err)
-	var b strings.Builder
-	st := s.CachedInfo().State
-	fmt.Fprintf(&b, "%s: %+v\n", stream, st)
-	for seq := st.FirstSeq; seq <= st.LastSeq; seq++ {
-		if m, err := s.GetMsg(c.t.Context(), seq); err == nil {
-			fmt.Fprintf(&b, "%d %s %v %d bytes\n", seq, m.Subject, m.Header, len(m.Data))
-		}
-	}
-	for _, k := range testkit.Table().Consumers {
-		if k.Stream == stream {
-			fmt.Fprintf(&b, "%s: %+v\n", k.Config.Durable, *c.consumer(stream, k.Config.Durable))
-		}
-	}
-	return b.String()
+	testkit.Await(c.t, "the document events of all jobs to be deleted", func() bool { return c.messages(bus.StreamIngest) == 0 })
 }
 
 // said waits until a kept stream holds at least n messages of a subject: the outbox publishes them soon after a commit.

@@ -208,12 +208,22 @@ func (h *historian) key() string {
 // row is one of a few keys that a file's rows have.
 func (h *historian) row() string { return fmt.Sprintf("rows.jsonl#r%d", h.r.IntN(6)) }
 
+// formatOf is a key's format: rows of a file have none of their own.
+func formatOf(key string) string {
+	switch {
+	case key[0] != 'k':
+		return ""
+	case key[len(key)-1]%2 == 0:
+		return "markdown"
+	default:
+		return "text"
+	}
+}
+
 // write is a document for a key: new, or the stored one again, or that with other dates and metadata.
 func (h *historian) write(key string) paper {
-	fresh := h.w.paper(key, key[0] == 'k' && key[len(key)-1]%2 == 0)
-	if key[0] != 'k' {
-		fresh.Format = ""
-	}
+	fresh := h.w.paper(key, formatOf(key) == "markdown")
+	fresh.Format = formatOf(key)
 	was, ok := h.book.open[key]
 	if !ok {
 		return h.dated(fresh)
@@ -306,7 +316,11 @@ func (h *historian) step() {
 		h.note("size: %s", historySizes[h.book.size])
 		h.f.putSettings(h.g, map[string]string{"chunker.size": historySizes[h.book.size]})
 	case 2:
-		h.cancelHeld()
+		if h.r.IntN(2) == 0 {
+			h.cancelHeld()
+		} else {
+			h.acceptHeld()
+		}
 	case 3:
 		h.cancelRunning()
 	case 4:
@@ -343,6 +357,30 @@ func (h *historian) cancelHeld() {
 	h.f.await(h.g, job, api.JobHeld)
 	s := ask[api.JobStatus](h.f.cluster, h.g, "jobs.cancel", api.JobCancel{Job: job})
 	require.Equal(h.t, api.JobRolledBack, s.State)
+}
+
+// acceptHeld lets a job commit that waited while its documents moved: what it decided then is decided anew where that matters.
+func (h *historian) acceptHeld() {
+	held := h.change()
+	delete(held.extra, "atomic")
+	held.extra["hold"] = true
+	job, seq := h.publish(held)
+	h.f.await(h.g, job, api.JobHeld)
+	other := h.change()
+	for i := range other.docs {
+		if i < len(held.docs) && !other.file && !held.file && !slices.ContainsFunc(other.docs, func(d paper) bool { return d.Key == held.docs[i].Key }) {
+			other.docs[i].Key, other.docs[i].Format = held.docs[i].Key, formatOf(held.docs[i].Key)
+		}
+	}
+	job2, seq2 := h.publish(other)
+	h.note("%s, held: %s", job, held)
+	h.note("%s, meanwhile: %s", job2, other)
+	h.ended(job2, api.JobCommitted)
+	h.note("%s accepted", job)
+	s := ask[api.JobStatus](h.f.cluster, h.g, "jobs.accept", api.JobAccept{Job: job})
+	require.Equal(h.t, api.JobCommitted, s.State, h.story())
+	h.book.apply(held, seq)
+	h.book.apply(other, seq2)
 }
 
 // cancelRunning takes back a job that runs: it may have committed before, and that counts.

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,6 +21,7 @@ import (
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/bus/embedded"
+	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/testkit"
 	"github.com/factmill/factmill/services/chunker"
 	"github.com/factmill/factmill/services/committer"
@@ -333,14 +333,9 @@ func (c *cluster) putSettings(graph string, kv map[string]string) {
 }
 
 // stored is what the decision table is asked about a key.
-func (f *fleet) stored(graph, key string) map[string]any {
-	f.t.Helper()
-	r := ask[api.StoredReply](f.cluster, graph, "query.stored", api.StoredGet{Keys: []string{key}})
-	b, err := json.Marshal(r.Stored[0])
-	require.NoError(f.t, err)
-	out := map[string]any{}
-	require.NoError(f.t, json.Unmarshal(b, &out))
-	return out
+func (c *cluster) stored(g, key string) graph.Stored {
+	c.t.Helper()
+	return ask[api.StoredReply](c, g, "query.stored", api.StoredGet{Keys: []string{key}}).Stored[0]
 }
 
 // documentAt is a document as query.document shows it.

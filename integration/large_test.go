@@ -30,7 +30,7 @@ func sentences(size int) string {
 
 // quoted is text of exactly size bytes that takes nearly twice as many in JSON.
 func quoted(size int) string {
-	const s = "\"\"\"\n\"Ada Lovelace\" works for \"Acme Ltd\".\n\"\t\"\\\n"
+	const s = "\"\\\"\t\"\\\"\t\"\\\"\t\"\\\"\n\nAda Lovelace works for Acme Ltd.\n\n"
 	return strings.Repeat(s, size/len(s)+1)[:size]
 }
 
@@ -54,7 +54,7 @@ func TestLargeInputsAtTheCommandLine(t *testing.T) {
 		{"fifty megabytes", sentences(50 * mib), 1, "big.txt: it has more than 33554432 bytes, which one document may have: split it", [2]int{}, 0},
 		{"a million spaces", strings.Repeat(" ", 1_000_000), 0, "", [2]int{0, 0}, 0},
 		{"a word of five megabytes", strings.Repeat("x", 5*mib), 0, "", [2]int{300, 3000}, 0},
-		{"a line of five megabytes", strings.ReplaceAll(sentences(5*mib), "\n", " "), 0, "", [2]int{1000, 4000}, 1},
+		{"a line of five megabytes", strings.ReplaceAll(sentences(5*mib), "\n", " "), 0, "", [2]int{1000, 4000}, 2},
 		{"what grows in JSON", quoted(990_000), 0, "", [2]int{300, 3000}, 1},
 		{"a million line ends", strings.Repeat("\r\n", 1_000_000), 0, "", [2]int{0, 0}, 0},
 		{"a million marks", "e" + strings.Repeat("\u0301", 1_000_000), 0, "", [2]int{1, 4000}, 0},
@@ -105,7 +105,7 @@ func TestFiftyMegabytesByPath(t *testing.T) {
 	require.Equal(t, api.DocumentCounts{Total: 1, Added: 1}, s.Documents)
 	require.Greater(t, s.Stages.Chunking.Chunks, 15_000)
 	s = c.await("default", c.publish("default", source("dense.txt", "raise")), api.JobRolledBack)
-	require.Regexp(t, `^too_large: doc.extracted: it would have \d+ bytes, at most 134217728: split the document$`, s.Reason)
+	require.Regexp(t, `^too_large: dense.txt: doc.extracted: it would have \d+ bytes, at most 134217728: split the document$`, s.Reason)
 	c.stopped(gib)
 }
 

@@ -1,3 +1,5 @@
+//go:build proof
+
 package integration
 
 import (
@@ -147,7 +149,7 @@ func TestSlowHandlerAndTwoWorkers(t *testing.T) {
 // TestKilledExtractorRepeatsAtMostItsConcurrency kills an extractor in the middle of many chunks.
 func TestKilledExtractorRepeatsAtMostItsConcurrency(t *testing.T) {
 	t.Parallel()
-	const docs, concurrency, at = 40, 4, 15
+	const docs, concurrency, at = 30, 4, 12
 	c := sixProcesses(t, 1)
 	c.the("extractor").stop(t)
 	env, mark := armed(t, fmt.Sprintf("extractor.computed:%d", at))
@@ -155,7 +157,7 @@ func TestKilledExtractorRepeatsAtMostItsConcurrency(t *testing.T) {
 	c.ready("extractor")
 	dir := t.TempDir()
 	for i := range docs {
-		write(t, dir, fmt.Sprintf("letter%03d.txt", i), letter(i, 60<<10))
+		write(t, dir, fmt.Sprintf("letter%03d.txt", i), letter(i, 100<<10))
 	}
 	job := c.publish("many", map[string]any{"job": "many", "sources": []string{dir}})
 	dies(t, first, mark)

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/ingest"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bundle"
 	"github.com/factmill/factmill/pkg/events"
 )
@@ -97,24 +98,26 @@ func (c *cli) collect(ctx context.Context, f *feed, args []string) (input, error
 	}
 	if f.event.Key == "" {
 		for _, x := range files {
-			in.made = append(in.made, madeKey(x.Key, f.event.Format))
+			in.made = append(in.made, x.Key)
 		}
 	}
 	return in, nil
 }
 
-// recordFormats are formats whose files hold records, each a document of its own.
-var recordFormats = []string{"csv", "tsv", "tab", "json", "jsonl", "ndjson"}
-
-// madeKey is the key that a file's document gets; those of records have it as their beginning.
-func madeKey(file, format string) string {
-	if format == "" {
-		format = strings.TrimPrefix(path.Ext(file), ".")
+// settle looks what became of the one key that was made: the records of a file have keys of their own, which begin with it. What
+// cannot be looked up stays as it is: it is no reason to fail.
+func (in *input) settle(ctx context.Context, s *target.Session, st api.JobStatus) {
+	if len(in.made) != 1 || st.State != api.JobCommitted {
+		return
 	}
-	if slices.Contains(recordFormats, strings.ToLower(strings.TrimSpace(format))) {
-		return file + "#…"
+	raw, err := s.Ask(ctx, "query.documents", api.DocumentList{Prefix: in.made[0], Limit: 1})
+	if err != nil {
+		return
 	}
-	return file
+	r, err := decode[api.DocumentListReply](raw)
+	if err == nil && len(r.Documents) > 0 && strings.HasPrefix(r.Documents[0].Key, in.made[0]+"#") {
+		in.made[0] += "#…"
+	}
 }
 
 // maxNamed files are named when a job is given up because they cannot be read.

@@ -41,7 +41,7 @@ func stdinInput(f *feed, b []byte) (input, error) {
 	key := f.event.Key
 	if key == "" {
 		key = "inline:" + fingerprint.ContentHash(fingerprint.Normalize(string(b)))[:16] // as the loader makes it
-		in.made = []string{madeKey(key, f.event.Format)}
+		in.made = []string{key}
 	}
 	if utf8.Valid(b) && len(b) <= inlineText {
 		text := string(b)

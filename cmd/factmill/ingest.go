@@ -190,6 +190,7 @@ func (c *cli) job(ctx context.Context, s *target.Session, f *feed, in *input) er
 		}
 		return err
 	}
+	in.settle(ctx, s, st)
 	return c.finish(raw, st, in)
 }
 

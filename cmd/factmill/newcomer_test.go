@@ -185,6 +185,12 @@ func TestLists(t *testing.T) {
 	require.Contains(t, r.out, "\n  key         "+made.Key+"\n")
 	r = p.run("x", "ingest", "-", "--data", "g", "--key", "mine")
 	require.NotContains(t, r.out, "  key ")
+	p.file("rows.csv", "id,text\n7,Ada.\n8,Grace.\n")
+	r = p.run("", "ingest", "rows.csv", "--data", "g")
+	require.Contains(t, r.out, "\n  key         rows.csv#…\n")
+	p.file("one.json", `{"text":"Ada."}`)
+	r = p.run("", "ingest", "one.json", "--data", "g")
+	require.Contains(t, r.out, "\n  key         one.json\n")
 }
 
 // A type that the schema does not have is said, where it is why nothing was found.

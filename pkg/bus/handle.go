@@ -27,6 +27,9 @@ const (
 	startUp = 10 * time.Second
 	// unservedDelay of a message that this service's settings cannot serve: another replica may.
 	unservedDelay = 2 * time.Second
+	// costly is a handler's time from which its acknowledgement is sent before the next message is begun: a process that is killed
+	// then has at most the messages in its workers' hands to do again.
+	costly = 5 * time.Millisecond
 )
 
 // bodyWeight is about how many times its size a body needs from its fetch to the publishing of what was made of it: the body, its
@@ -49,9 +52,14 @@ func (r *runner) one(it *item) {
 	}
 	defer r.release(t)
 	failpoint.Hit(r.points.received)
+	begin := time.Now()
 	out, err := r.call(t)
+	took := time.Since(begin)
 	failpoint.Hit(r.points.computed)
 	r.settle(t, out, err)
+	if took >= costly {
+		r.flush()
+	}
 }
 
 // take decodes a message. When it cannot be handled it is answered here and ok is false.

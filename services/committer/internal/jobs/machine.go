@@ -192,7 +192,7 @@ func (m *Machine) next() (key, *live) {
 // step does what a queued job needs.
 func (m *Machine) step(ctx context.Context, k key, l *live) error {
 	m.mu.Lock()
-	rollingBack := l.rec.State == api.JobRollingBack
+	rollingBack, held := l.rec.State == api.JobRollingBack, l.rec.State == api.JobHeld
 	fail, complete := l.fail, l.complete()
 	if fail == nil {
 		fail = l.fail // complete may have found a reason
@@ -204,6 +204,8 @@ func (m *Machine) step(ctx context.Context, k key, l *live) error {
 		return m.finishRollback(ctx, k, l)
 	case fail != nil:
 		return m.rollback(ctx, k, l, reason(k.job, *fail))
+	case held:
+		return nil // queued once more while it was being held
 	case hold:
 		return m.hold(ctx, k, l)
 	default:

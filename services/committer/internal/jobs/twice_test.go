@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -175,4 +176,29 @@ func TestCancelBeforeItIsOpened(t *testing.T) {
 	var e *api.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "job_not_found", e.Code)
+}
+
+// A job that is held stays so, whatever arrives again while it is being held.
+func TestHeldStaysHeld(t *testing.T) {
+	w := newWorld(t)
+	for n := range 40 {
+		id := fmt.Sprintf("job-%d", n)
+		job := w.accept(id, uint64(n+1), func(o *api.JobOpen) { o.Hold = true })
+		w.send(document(job, "a", "a", "Ada")...)
+		w.send(sealed(job, "a"))
+		for {
+			w.send(sealed(job, "a")) // once more
+			s, err := w.m.Get(t.Context(), "g", id)
+			require.NoError(t, err)
+			if s.State != api.JobPending {
+				break
+			}
+		}
+		w.send(sealed(job, "a"))
+		w.send(document(w.accept("other-"+id, uint64(1000+n)), "b", "b", "Bob")...) // the worker had its turn
+		s, err := w.m.Get(t.Context(), "g", id)
+		require.NoError(t, err)
+		require.Equal(t, api.JobHeld, s.State)
+	}
+	require.Empty(t, w.entities())
 }

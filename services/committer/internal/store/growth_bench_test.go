@@ -100,11 +100,16 @@ func (w *grown) doc(no int, name func() string) DocChange {
 
 func personID(name string) string { return fingerprint.EntityID("Person", fingerprint.Fold(name)) }
 
-// grow makes a store with a graph of a size.
+// grow makes a store with a graph of a size, its events published. The store is opened anew in the end, so that graphs of all sizes
+// are read from tables, and not the small ones from the memtable that their build left.
 func grow(b *testing.B, chunks int) (*Store, *grown) {
-	s, w := openStore(b, Options{Dir: b.TempDir()}), newGrown(chunks)
+	o := Options{Dir: b.TempDir()}
+	s, w := openStore(b, o), newGrown(chunks)
 	for first := 0; first < w.docs; first += 5_000 {
 		commit(b, s, w.build(first, min(5_000, w.docs-first))...)
+		no, err := s.lastOutbox(1)
+		require.NoError(b, err)
+		require.NoError(b, s.OutboxDone(g, no))
 	}
 	w.rng = rand.New(rand.NewPCG(8, 8))
 	return s, w

@@ -32,6 +32,7 @@ func TestTokens(t *testing.T) {
 		{"Jean-Luc's AT&T don’t", []string{"Jean-Luc", "'s", "AT&T", "don’t"}},
 		{"J. R. R. Hale, U.S. Inc. 3.5 1,200", []string{"J.", "R.", "R.", "Hale", ",", "U.S.", "Inc.", "3.5", "1,200"}},
 		{"C++, C# and Node.js", []string{"C++", ",", "C#", "and", "Node.js"}},
+		{"We like .NET. It ends . Next", []string{"We", "like", ".NET", ".", "It", "ends", ".", "Next"}},
 		{"end. Next", []string{"end", ".", "Next"}},
 		{"a Leeds-based faith-based firm", []string{"a", "Leeds", "-", "based", "faith-based", "firm"}},
 		{"No. 5, no.", []string{"No.", "5", ",", "no", "."}},

@@ -189,12 +189,14 @@ func Tokens(text string, buf []Token) []Token {
 			continue
 		}
 		from := len(s.out)
-		switch c {
-		case letterLower, letterUpper:
+		switch {
+		case c == letterLower || c == letterUpper:
 			i = s.word(i)
-		case digit:
+		case r == '.' && blank && s.capsAt(i+1):
+			i = s.dotted(i)
+		case c == digit:
 			i = s.number(i)
-		case uncased:
+		case c == uncased:
 			i = s.uncased(i)
 		default:
 			s.out = append(s.out, Token{Hash: uint64(r), Start: int32(i), End: int32(i + n), Kind: Punct})
@@ -205,6 +207,23 @@ func Tokens(text string, buf []Token) []Token {
 		newlines, blank = 0, false
 	}
 	return s.out
+}
+
+// capsAt tells whether two capitals stand at i: a dot before them, with space before it, begins a name such as .NET and ends no
+// sentence.
+func (s *scanner) capsAt(i int) bool {
+	_, n, first := s.at(i)
+	_, _, second := s.at(i + n)
+	return first == letterUpper && second == letterUpper
+}
+
+// dotted reads a word that begins with a dot.
+func (s *scanner) dotted(start int) int {
+	from := len(s.out)
+	end := s.word(start + 1)
+	t := &s.out[from]
+	t.Start, t.Hash = int32(start), Hash(s.text[start:t.End])
+	return end
 }
 
 func (s *scanner) uncased(i int) int {

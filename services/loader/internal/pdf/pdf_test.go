@@ -76,6 +76,43 @@ func TestReadUnmappedFonts(t *testing.T) {
 	isFault(t, err, "no_text_layer", "none of the PDF's 1 page has text that can be read: the fonts do not say which characters they show; run text recognition over it first")
 }
 
+func TestCoverage(t *testing.T) {
+	for _, c := range []struct {
+		pages          []int
+		of             int
+		unmapped       []int
+		ranges, wanted string
+	}{
+		{[]int{2}, 3, nil, "2", "page 2 of 3 has no text: scanned, drawn or blank"},
+		{[]int{1, 3, 4, 5, 7, 8}, 9, nil, "1, 3-5, 7-8", "pages 1, 3-5, 7-8 of 9 have no text: scanned, drawn or blank"},
+		{[]int{1, 2}, 3, []int{2}, "1-2", "pages 1-2 of 3 have no text: scanned, drawn or blank (on 2 the fonts do not say which characters they show)"},
+	} {
+		d := &Document{Pages: make([]string, c.of), Unmapped: c.unmapped}
+		for i := range d.Pages {
+			if !slices.Contains(c.pages, i+1) {
+				d.Pages[i] = "x"
+			}
+		}
+		require.Equal(t, c.ranges, Ranges(d.Silent()))
+		require.Equal(t, c.wanted, d.Coverage())
+	}
+	var odd []int
+	for i := range 5000 {
+		odd = append(odd, 2*i+1)
+	}
+	require.Less(t, len(Ranges(odd)), maxRanges+20)
+	require.True(t, strings.HasSuffix(Ranges(odd), ", …"))
+}
+
+// TestReadOnePageUnmapped: the page whose fonts say nothing is silent, the other one is read.
+func TestReadOnePageUnmapped(t *testing.T) {
+	page := "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 7 0 R/Resources<</Font<</F1 6 0 R>>>>>>"
+	doc, err := Read(t.Context(), build("", catalogue, "<</Type/Pages/Kids[3 0 R 8 0 R]/Count 2>>", thePage, stream("BT /F1 12 Tf 72 700 Td (Read.) Tj ET", ""), helvetica,
+		nameless, stream("BT /F1 12 Tf 72 700 Td <002400440048> Tj ET", ""), page), Limits{})
+	require.NoError(t, err)
+	require.Equal(t, &Document{Pages: []string{"Read.", ""}, Unmapped: []int{2}}, doc)
+}
+
 func TestReadRefuses(t *testing.T) {
 	huge := "%PDF-1.7\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\nxref\n0 2\n0000000000 65535 f \n0000000009 00000 n \n" +
 		"trailer\n<</Size 2147483647/Root 1 0 R>>\nstartxref\n56\n%%EOF"
