@@ -26,6 +26,9 @@ import (
 	"github.com/factmill/factmill/pkg/testkit"
 )
 
+// gib bounds the memory of one process in these tests.
+const gib = 1 << 30
+
 // write writes a file below dir and returns its path.
 func write(t testing.TB, dir, name, text string) string {
 	t.Helper()

@@ -82,30 +82,17 @@ func TestLargeInputsAtTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestFiftyMegabytesByPath: the loader refuses them by its limit, and takes them when its operator raises it; what then becomes too
-// much for a message between two stages is refused as well.
+// TestFiftyMegabytesByPath: the loader refuses them by its limit, before it reads a byte, as the job's error policy says.
 func TestFiftyMegabytesByPath(t *testing.T) {
 	dir := t.TempDir()
-	r := seeded(t, 50)
-	write(t, dir, "big.txt", strings.Repeat(prose(r, mib, 400, 20)[:mib], 50))
-	write(t, dir, "dense.txt", sentences(50*mib))
-	source := func(name, policy string) map[string]any {
-		return map[string]any{"sources": []string{name}, "error_policy": policy}
-	}
+	write(t, dir, "big.txt", sentences(50*mib))
 	c := allInOne(t, "--loader.roots", dir)
-	s := c.await("default", c.publish("default", source("big.txt", "raise")), api.JobRolledBack)
-	require.Equal(t, `too_large: "big.txt" has 52428800 bytes: at most 33554432`, s.Reason)
-	s = c.await("default", c.publish("default", source("big.txt", "skip")), api.JobCommitted)
-	require.Equal(t, api.DocumentCounts{Total: 1, Skipped: 1}, s.Documents)
-	c.stopped(gib)
-
-	c = allInOne(t, "--loader.roots", dir, "--loader.max_document", fmt.Sprint(64*mib))
-	s = c.await("default", c.publish("default", source("big.txt", "raise")), api.JobCommitted)
-	t.Logf("50 MB: %d chunks, %d relations", s.Stages.Chunking.Chunks, s.Stages.Extraction.Relations)
-	require.Equal(t, api.DocumentCounts{Total: 1, Added: 1}, s.Documents)
-	require.Greater(t, s.Stages.Chunking.Chunks, 15_000)
-	s = c.await("default", c.publish("default", source("dense.txt", "raise")), api.JobRolledBack)
-	require.Regexp(t, `^too_large: dense.txt: doc.extracted: it would have \d+ bytes, at most 134217728: split the document$`, s.Reason)
+	for policy, state := range map[string]string{"raise": api.JobRolledBack, "skip": api.JobCommitted} {
+		s := c.await("default", c.publish("default", map[string]any{"sources": []string{"big.txt"}, "error_policy": policy}), state)
+		require.Equal(t, 1, s.Documents.Failed+s.Documents.Skipped)
+		require.Equal(t, "too_large", s.Stages.Ingestion.List[0].Code)
+		require.Equal(t, `"big.txt" has 52428800 bytes: at most 33554432`, s.Stages.Ingestion.List[0].Message)
+	}
 	c.stopped(gib)
 }
 
@@ -170,16 +157,4 @@ func TestATextThatGrowsInJSON(t *testing.T) {
 	_, err = c.conn.Ingest(t.Context(), "default", []byte("{"+strings.Repeat(" ", mib)+"}"), nil)
 	require.ErrorContains(t, err, "the server takes 1048576")
 	c.stopped(gib)
-}
-
-// TestManyLargeDocumentsAtOnce: memory does not grow with the number of large documents in flight.
-func TestManyLargeDocumentsAtOnce(t *testing.T) {
-	dir, data := t.TempDir(), t.TempDir()
-	r := seeded(t, 8)
-	for i := range 6 {
-		write(t, dir, fmt.Sprintf("docs/%02d.txt", i), prose(r, 8*mib, 400, 6))
-	}
-	m := within(t, measure(t, patience, dir, "", "run", "docs", "--data", data, "--json"))
-	require.Zero(t, m.code, m.stderr)
-	require.Equal(t, 6, loose[api.JobStatus](t, m.stdout).Documents.Added)
 }

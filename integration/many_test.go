@@ -13,9 +13,6 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 )
 
-// gib bounds the memory of one process in these tests.
-const gib = 1 << 30
-
 // TestTenThousandDocuments reads 10,000 documents of 4 KB as one job, as a user does on a laptop.
 func TestTenThousandDocuments(t *testing.T) {
 	const n, size = 10_000, 4 << 10

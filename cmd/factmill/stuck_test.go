@@ -137,7 +137,8 @@ func TestAStuckJobHindersNobody(t *testing.T) {
 
 	st := reads[api.JobStatus](t, p.run("", "jobs", "cancel", "j1", "--data", "g", "--json"))
 	require.Equal(t, api.JobRolledBack, st.State)
-	require.Empty(t, p.run("Ada.", "ingest", "-", "--key", "c", "--data", "g").err)
+	// What was cancelled may still lie in a queue for a moment, and the extractor say so; the next job commits all the same.
+	require.Equal(t, exitDone, p.run("Ada.", "ingest", "-", "--key", "c", "--data", "g").code)
 }
 
 // An interrupt before the job was handed over says that there is none.
