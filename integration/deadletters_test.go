@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,9 @@ func (c *cluster) objects(bucket string) []string {
 	c.t.Helper()
 	b, err := c.conn.Bucket(c.t.Context(), bucket)
 	require.NoError(c.t, err)
-	list, err := b.List(c.t.Context(), jetstream.ListObjectsShowDeleted())
+	ctx, cancel := context.WithTimeout(c.t.Context(), requestWait)
+	defer cancel()
+	list, err := b.List(ctx, jetstream.ListObjectsShowDeleted())
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil
 	}

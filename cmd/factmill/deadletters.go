@@ -327,5 +327,8 @@ func (c *cli) replay(ctx context.Context, s *target.Session, x *chosen, ids []st
 	if err := c.show(sum, func() error { return render.Replays(c.out, sum.DeadReplayReply, ends) }); err != nil {
 		return err
 	}
+	if noWait && s.Embedded && len(sum.Replayed) > 0 {
+		c.say("nothing works in %s when this command has ended: any other command there goes on with it, and so does factmill up%s", s.Dir, c.at())
+	}
 	return skippedResult(len(sum.Replayed)-failed, len(sum.Skipped)+failed, "brought through")
 }

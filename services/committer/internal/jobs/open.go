@@ -47,10 +47,10 @@ func (m *Machine) open(ctx context.Context, g string, req api.JobOpen) (reply ap
 		reply, err = m.openNew(ctx, g, req)
 		return reply, false, err
 	}
-	stray = rec.Job.At != req.At || api.Ended(rec.State)
-	if rec.Digest != req.Digest {
-		return reply, stray, api.Errorf(409, "job_id_taken", "job %s of graph %s was another document event", req.Job, g)
+	if rec.Digest != req.Digest { // the refusal is a job of its own, which cleans up
+		return reply, false, api.Errorf(409, "job_id_taken", "job %s of graph %s was another document event", req.Job, g)
 	}
+	stray = rec.Job.At != req.At || api.Ended(rec.State)
 	m.mu.Lock()
 	if l := m.live[key{g, req.Job}]; l != nil {
 		l.progressed = m.cfg.Now()

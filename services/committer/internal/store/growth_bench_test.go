@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	growthEach   = 20 // chunks a document
-	growthNames  = 5  // chunks a name: the people of a graph are a fifth of its chunks
-	growthHubs   = 5  // names that one document in four has, in every graph
+	growthEach   = 20     // chunks a document
+	growthSmall  = 10_000 // chunks of the smallest graph
+	growthNames  = 5      // chunks a name: the people of a graph are a fifth of its chunks
+	growthGroups = growthSmall / growthNames
+	growthHubs   = 5 // names that one document in four has, in every graph
 	growthJob    = 100
 	growthRounds = 4
 )
@@ -29,7 +31,7 @@ type grown struct {
 	rng    *rand.Rand
 	people int
 	docs   int
-	fresh  int // people that only new documents name, so far
+	jobs   int
 }
 
 func newGrown(chunks int) *grown {
@@ -45,10 +47,11 @@ func (w *grown) build(first, n int) []DocChange {
 	return out
 }
 
-// job is a job of the same shape for a graph of any size: one document in four takes the place of one that is there, the others are
-// new; of five names four are in the graph and one is not. Which ones is drawn as a share of the graph, so that two writers draw
-// the same.
+// job is the next of the jobs that are the same for a graph of any size: one document in four takes the place of one that is there;
+// of five names four are in the graph and one is not; and a name comes as often in the job, though there are more to draw from in a
+// large graph: those are parted into as many groups as the smallest graph has people, and a job knows one of each.
 func (w *grown) job() []DocChange {
+	w.jobs++
 	out := make([]DocChange, 0, growthJob)
 	for i := range growthJob {
 		no := w.docs
@@ -58,12 +61,11 @@ func (w *grown) job() []DocChange {
 			w.docs++
 		}
 		out = append(out, w.doc(no, func() string {
-			at := w.rng.Float64()
-			if w.rng.IntN(growthNames) == 0 {
-				w.fresh++
-				return fmt.Sprintf("Guest %08d", w.fresh)
+			group, each := w.rng.IntN(growthGroups), w.people/growthGroups
+			if w.rng.IntN(5) == 0 {
+				return fmt.Sprintf("Guest %07d", w.jobs*growthGroups+group)
 			}
-			return fmt.Sprintf("Person %07d", int(at*float64(w.people)))
+			return fmt.Sprintf("Person %07d", group*each+(w.jobs*31+group*17)%each)
 		}))
 	}
 	return out
@@ -122,7 +124,7 @@ func BenchmarkCommitGrowth(b *testing.B) {
 	large, largeJobs := grow(b, 1_000_000)
 	took := [2][]time.Duration{}
 	for b.Loop() {
-		small, smallJobs := grow(b, 10_000)
+		small, smallJobs := grow(b, growthSmall)
 		for range growthRounds {
 			for i, at := range []struct {
 				s *Store

@@ -58,8 +58,6 @@ type Options struct {
 	// FreeSpace returns the free bytes of the file system that holds dir. Defaults to asking FS; where that cannot tell,
 	// space counts as unlimited.
 	FreeSpace func(dir string) (uint64, error)
-
-	recentBytes int // of folds that are kept between commits; tests choose it
 }
 
 func (o Options) withDefaults() Options {
@@ -78,9 +76,6 @@ func (o Options) withDefaults() Options {
 	if o.BatchBytes <= 0 {
 		o.BatchBytes = 16 << 20
 	}
-	if o.recentBytes <= 0 {
-		o.recentBytes = 16 << 20
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -89,12 +84,11 @@ func (o Options) withDefaults() Options {
 
 // Store is an open data directory. All methods may be called from any goroutine.
 type Store struct {
-	opt    Options
-	db     *pebble.DB
-	lock   *pebble.Lock
-	epoch  uint64
-	space  *space
-	recent *recent
+	opt   Options
+	db    *pebble.DB
+	lock  *pebble.Lock
+	epoch uint64
+	space *space
 
 	broken atomic.Pointer[error]
 
@@ -136,7 +130,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{opt: o, lock: lock, graphs: map[string]*graphState{}, byID: map[uint32]*graphState{},
 		closing: make(chan struct{}), snaps: map[*Snapshot]struct{}{}, txns: map[*Txn]struct{}{}}
-	s.space, s.recent = &space{opt: o}, newRecent(o.recentBytes)
+	s.space = &space{opt: o}
 	if err := s.open(ctx); err != nil {
 		if s.db != nil {
 			err = errors.Join(err, s.db.Close())

@@ -26,7 +26,6 @@ type Txn struct {
 	mu    sync.Mutex // guards everything below against Store.Close
 	ended bool
 	it    *pebble.Iterator // sees what was flushed; nil until needed
-	buf   []byte           // of the row that load returned last
 
 	// The write-back cache: what the next batch holds.
 	rows     map[string][]byte // key without sequence → value; empty removes
@@ -173,32 +172,11 @@ func (t *Txn) load(k key) ([]byte, bool, error) {
 	if v, ok := t.rows[string(k)]; ok {
 		return v, len(v) > 0, nil
 	}
-	fold := isFold(k)
-	if fold {
-		var ok bool
-		if t.buf, ok = t.s.recent.get(k, t.buf[:0]); ok {
-			return t.buf, true, nil
-		}
-	}
 	it, err := t.iter()
 	if err != nil {
 		return nil, false, err
 	}
-	v, ok, err := seekRow(it, k, t.seq)
-	if fold && ok {
-		t.s.recent.put(k, v)
-	}
-	return v, ok, err
-}
-
-// keepFolds tells recent what was written.
-func (t *Txn) keepFolds() {
-	var k []byte
-	for s, v := range t.rows {
-		if k = append(k[:0], s...); isFold(k) {
-			t.s.recent.put(k, v)
-		}
-	}
+	return seekRow(it, k, t.seq)
 }
 
 // put writes a row; an empty value removes it.
@@ -307,7 +285,6 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 		return err
 	}
 	t.g.current.Store(t.seq)
-	t.keepFolds()
 	// The commit is done, whatever letting go of the rest says.
 	if err := t.end(); err != nil {
 		t.s.opt.Log.Warn("end of commit", "graph", t.g.name, "seq", t.seq, "error", err)
@@ -328,7 +305,6 @@ func (t *Txn) Abort() error {
 	}
 	err := t.end()
 	if t.batches > 0 {
-		t.s.recent.clear()
 		err = errorsJoin(err, t.s.undo(context.Background(), t.g.id, t.current))
 	}
 	t.g.turn <- struct{}{}
@@ -380,7 +356,6 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 	if err := t.s.apply(b, false); err != nil {
 		return err
 	}
-	t.keepFolds()
 	t.reset()
 	return t.closeIter()
 }
