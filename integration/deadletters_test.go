@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -41,7 +42,7 @@ func (c *cluster) objects(bucket string) []string {
 	c.t.Helper()
 	b, err := c.conn.Bucket(c.t.Context(), bucket)
 	require.NoError(c.t, err)
-	ctx, cancel := context.WithTimeout(c.t.Context(), requestWait)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	defer cancel()
 	list, err := b.List(ctx, jetstream.ListObjectsShowDeleted())
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
