@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,10 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bundle"
 	"github.com/factmill/factmill/pkg/bus/embedded"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/testkit"
 )
 
@@ -270,6 +274,7 @@ func TestATakenPort(t *testing.T) {
 func TestADataDirectoryInUse(t *testing.T) {
 	c := allInOne(t)
 	pid := c.procs["factmill"][0].cmd.Process.Pid
+	require.Equal(t, pid, c.holder().PID)
 	file := write(t, t.TempDir(), "a.txt", "Ada Lovelace works for Acme Ltd.")
 	for _, args := range [][]string{{"stats"}, {"run", file}, {"verify"}, {"up", "--listen", "127.0.0.1:0"}} {
 		m := measure(t, 30*time.Second, "", "", append(args, "--data", c.dir)...)
@@ -319,12 +324,12 @@ func TestNoNATSAtTheURL(t *testing.T) {
 	require.Equal(t, 3, p.cmd.ProcessState.ExitCode(), p.output())
 
 	// A server without Factmill's streams, and one with them but without services, lacks what is needed as well.
-	nobody := testkit.Server(t, embedded.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"}).ClientURL()
-	m = measure(t, 60*time.Second, "", "", "ingest", file, "--nats", nobody)
+	empty := testkit.Server(t, embedded.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"}).ClientURL()
+	m = measure(t, 60*time.Second, "", "", "ingest", file, "--nats", empty)
 	require.Equal(t, 3, m.code, m.stderr)
 	require.Contains(t, m.stderr, "factmill provision --apply")
-	require.Zero(t, run(t, "", "provision", "--apply", "--nats", nobody).code)
-	m = measure(t, 60*time.Second, "", "", "stats", "--nats", nobody)
+	require.Zero(t, run(t, "", "provision", "--apply", "--nats", empty).code)
+	m = measure(t, 60*time.Second, "", "", "stats", "--nats", empty)
 	require.Equal(t, 3, m.code, m.stderr)
 	require.Contains(t, m.stderr, "no service answers factmill.default.query.stats")
 }
@@ -451,21 +456,83 @@ func TestWhatCannotBeRead(t *testing.T) {
 func unprivileged(t *testing.T, dir string) func(args ...string) (code int, stderr string) {
 	t.Helper()
 	bin := binary(t, "factmill")
-	var attr *syscall.SysProcAttr
 	if os.Geteuid() == 0 {
 		t.Log("THE TESTS RUN AS ROOT, whom no permission binds: the command runs as the user nobody (65534) instead")
-		attr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		for _, d := range []string{filepath.Dir(bin), dir, filepath.Dir(dir)} {
 			require.NoError(t, os.Chmod(d, 0o755))
 		}
 	}
 	return func(args ...string) (int, string) {
 		cmd := exec.Command(bin, args...)
-		cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, cleanEnv(t), attr
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, cleanEnv(t), nobody()
 		out, err := cmd.CombinedOutput()
 		require.NotNil(t, cmd.ProcessState, "%v", err)
 		return cmd.ProcessState.ExitCode(), string(out)
 	}
+}
+
+// nobody makes a process run as the user nobody where this one is root; else as it is.
+func nobody() *syscall.SysProcAttr {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+}
+
+// TestALoaderThatMayNotRead: what the loader's own user may not read is named; under skip the rest of the directory is read.
+func TestALoaderThatMayNotRead(t *testing.T) {
+	c := sixProcesses(t, 1)
+	c.procs["loader"][0].stop(t)
+	dir := t.TempDir()
+	write(t, dir, "docs/a.txt", "Ada Lovelace works for Acme Ltd.")
+	write(t, dir, "docs/locked/b.txt", "Bob Miller works for Acme Ltd.")
+	locked := filepath.Join(dir, "docs", "locked")
+	require.NoError(t, os.Chmod(locked, 0))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(locked, 0o755)) })
+	unprivileged(t, dir)
+	cmd := exec.Command(binary(t, "loader"), "--nats.url", c.url, "--bus.ack_wait", ackWait, "--loader.roots", dir)
+	cmd.Env, cmd.SysProcAttr = cleanEnv(t), nobody()
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended already
+		_ = cmd.Wait()         // killed
+	})
+	c.ready("loader")
+
+	s := c.await("default", c.publish("default", map[string]any{"sources": []string{"docs"}}), api.JobRolledBack)
+	require.Equal(t, `unreadable: "docs/locked" cannot be read: permission denied`, s.Reason)
+	s = c.await("default", c.publish("default", map[string]any{"sources": []string{"docs"}, "error_policy": "skip"}), api.JobCommitted)
+	require.Equal(t, api.DocumentCounts{Total: 2, Added: 1, Skipped: 1}, s.Documents)
+	require.Equal(t, "docs/locked", s.Stages.Ingestion.List[0].Item)
+	s = c.await("default", c.publish("default", map[string]any{"sources": []string{"docs/locked"}}), api.JobRolledBack)
+	require.True(t, strings.HasPrefix(s.Reason, "unreadable: "), s.Reason)
+	c.sound("default")
+}
+
+// TestOneKeyTwice fails the job whenever it is found, whatever its error policy: in the event, inside one source, or between two.
+func TestOneKeyTwice(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "r.jsonl", `{"id":"x","text":"Ada Lovelace works for Acme Ltd."}`+"\n"+`{"id":"x","text":"Bob Miller works for Acme Ltd."}`+"\n")
+	c := allInOne(t, "--loader.roots", dir)
+	bucket, err := c.conn.JS.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "mine"})
+	require.NoError(t, err)
+	for _, name := range []string{"one.tar", "two.tar"} {
+		var b bytes.Buffer
+		w := bundle.NewWriter(&b)
+		require.NoError(t, w.Add("a.txt", events.InputDocument{}, []byte("Ada Lovelace works for Acme Ltd.")))
+		require.NoError(t, w.Close())
+		_, err := bucket.PutBytes(t.Context(), name, b.Bytes())
+		require.NoError(t, err)
+	}
+	for _, sources := range [][]string{{"r.jsonl"}, {"object:mine/one.tar", "object:mine/two.tar"}} {
+		for _, policy := range []string{"raise", "skip", "quarantine"} {
+			s := c.await("default", c.publish("default", map[string]any{"sources": sources, "error_policy": policy}), api.JobRolledBack)
+			require.True(t, strings.HasPrefix(s.Reason, "duplicate_key: "), "%v %s: %s", sources, policy, s.Reason)
+		}
+	}
+	require.Zero(t, ask[api.StatsReply](c, "default", "query.stats", nil).Documents)
+	c.await("default", c.publish("default", map[string]any{"sources": []string{"object:mine/one.tar"}}), api.JobCommitted)
+	c.sound("default")
 }
 
 // TestControlCharactersInNames: names of files come from strangers; what is printed of them cannot move the terminal's cursor.

@@ -47,7 +47,7 @@ const (
 	carol = "Carol works at Orva."
 )
 
-// edge says whether a person has an edge to an organization, and from how many pieces of evidence.
+// edges lists the entities of a graph by name, with 0, and its relations as "source target", with the number of pieces of evidence.
 func (f *fleet) edges(g string) map[string]int {
 	f.t.Helper()
 	names := map[string]string{}

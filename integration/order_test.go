@@ -25,8 +25,27 @@ func (c *cluster) prepare(graphs ...string) {
 	}
 }
 
-// undisturbed is the canonical export of a corpus in one job, nothing shuffled, one replica, no fault.
-func undisturbed(t *testing.T, c corpus) string {
+// work is what jobs say they did. It does not depend on how often anything was done.
+type work struct {
+	chunks, sections, tables, processed, entities, relations, properties, mentions, candidates, newEntities, newRelations int
+}
+
+func (w *work) add(s api.Stages) {
+	w.chunks += s.Chunking.Chunks
+	w.sections += s.Chunking.Sections
+	w.tables += s.Chunking.Tables
+	w.processed += s.Extraction.ChunksProcessed
+	w.entities += s.Extraction.Entities
+	w.relations += s.Extraction.Relations
+	w.properties += s.Extraction.Properties
+	w.candidates += s.Extraction.CandidatesWritten
+	w.mentions += s.Resolution.Exact
+	w.newEntities += s.Merge.EntitiesCreated
+	w.newRelations += s.Merge.RelationsCreated
+}
+
+// undisturbed is the canonical export of a corpus in one job, nothing shuffled, one replica, no fault; and what that job did.
+func undisturbed(t *testing.T, c corpus) (export string, did work) {
 	f := newFleet(t, fleetOptions{})
 	f.prepare("default")
 	s := f.run("default", map[string]any{"documents": append(append([]paper{}, c.docs...), c.file())})
@@ -38,7 +57,8 @@ func undisturbed(t *testing.T, c corpus) string {
 	for _, kind := range []string{"document", "chunk", "entity", "relation", "candidate"} {
 		require.Greater(t, strings.Count(out, `"kind":"`+kind+`"`), 20, kind)
 	}
-	return out
+	did.add(s.Stages)
+	return out, did
 }
 
 // TestOrderDoesNotMatter: the same documents give the same bytes, in one job or many, in any order, with any number of replicas,
@@ -46,7 +66,7 @@ func undisturbed(t *testing.T, c corpus) string {
 func TestOrderDoesNotMatter(t *testing.T) {
 	for _, seed := range seeds(t, 2) {
 		c := newCorpus(seed, orderDocs, orderRows)
-		want := undisturbed(t, c)
+		want, wantWork := undisturbed(t, c)
 		r := random(seed, "order")
 		replicas := 1 + r.IntN(8)
 		start := time.Now()
@@ -77,10 +97,12 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				all = all[n:]
 			}
 		}
-		added := map[string]int{}
+		added, did := map[string]int{}, map[string]*work{}
 		for _, g := range graphs {
+			did[g] = &work{}
 			for _, s := range f.committed(g, jobs[g]) {
 				added[g] += s.Documents.Added
+				did[g].add(s.Stages)
 				require.Equal(t, s.Documents.Total, s.Documents.Added, "job %s of %s: %+v", s.Job, g, s.Documents)
 			}
 		}
@@ -89,6 +111,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		for _, g := range graphs {
 			require.Equal(t, orderDocs+orderRows, added[g], g)
 			require.Equal(t, want, f.exported(g, 0), "seed %d, graph %s, %d jobs, %d replicas, %s", seed, g, len(jobs[g]), replicas, p)
+			require.Equal(t, wantWork, *did[g], "seed %d, graph %s: %s", seed, g, p)
 			f.sound(g)
 		}
 		f.restart("committer")
@@ -104,7 +127,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 func TestOrderDoesNotMatterToKilledProcesses(t *testing.T) {
 	seed := seeds(t, 1)[0]
 	corpus := newCorpus(seed, 60, 20)
-	want := undisturbed(t, corpus)
+	want, wantWork := undisturbed(t, corpus)
 	c := sixProcesses(t, 2)
 	c.prepare("default")
 	r := random(seed, "processes")
@@ -126,9 +149,13 @@ func TestOrderDoesNotMatterToKilledProcesses(t *testing.T) {
 		all = all[n:]
 		kill()
 	}
-	c.committed("default", jobs)
+	var did work
+	for _, s := range c.committed("default", jobs) {
+		did.add(s.Stages)
+	}
 	c.ready(stages...)
 	require.Equal(t, want, c.export("default"), "seed %d, %v", seed, kills)
+	require.Equal(t, wantWork, did, "seed %d, %v", seed, kills)
 	c.sound("default")
 	c.noDeadLetters()
 	t.Logf("seed %d: %d jobs, killed %v", seed, len(jobs), kills)

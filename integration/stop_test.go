@@ -110,22 +110,28 @@ func TestStoppingInTheMiddle(t *testing.T) {
 	c.sound("default")
 }
 
+// holder waits until the file that names who holds the data directory is complete, and reads it.
+func (c *cluster) holder() (said struct {
+	PID int    `json:"pid"`
+	URL string `json:"url"`
+}) {
+	c.t.Helper()
+	testkit.Await(c.t, "the file up.json", func() bool {
+		b, err := os.ReadFile(filepath.Join(c.dir, "up.json"))
+		return err == nil && json.Unmarshal(b, &said) == nil && said.URL != ""
+	})
+	return said
+}
+
 // TestAnErrorAtTheEndIsTheExitCode: what goes wrong while everything is closed is not lost. The file that names the holder of the
 // directory cannot be removed when it has become a directory with something in it.
 func TestAnErrorAtTheEndIsTheExitCode(t *testing.T) {
 	c := allInOne(t)
-	up := filepath.Join(c.dir, "up.json")
-	b, err := os.ReadFile(up)
-	require.NoError(t, err)
-	var said struct {
-		PID int    `json:"pid"`
-		URL string `json:"url"`
-	}
-	require.NoError(t, json.Unmarshal(b, &said))
+	said := c.holder()
 	p := c.procs["factmill"][0]
 	require.Equal(t, p.cmd.Process.Pid, said.PID)
 	require.Equal(t, c.url, said.URL)
-	require.NoError(t, os.Remove(up))
+	require.NoError(t, os.Remove(filepath.Join(c.dir, "up.json")))
 	write(t, c.dir, "up.json/x", "")
 	code, _ := terminate(t, p)
 	require.Equal(t, 1, code)

@@ -82,11 +82,13 @@ type DocRef struct {
 	Try int `json:"try,omitempty"`
 }
 
-func (d DocRef) try() string {
+// id tells the events of a document apart, besides its token: by its source, so that a key that two sources of a job give arrives
+// twice and fails the job, and by its try.
+func (d DocRef) id() string {
 	if d.Try == 0 {
-		return ""
+		return d.Source
 	}
-	return "t" + strconv.Itoa(d.Try)
+	return d.Source + ":t" + strconv.Itoa(d.Try)
 }
 
 // Source is one unit of input: a file, an object, an uploaded file, a list of inline documents, or keys to delete.
@@ -148,7 +150,7 @@ type Loaded struct {
 func (e *Loaded) Where() Subject { return e.Job.where(KindLoaded, e.Doc.Token) }
 
 // ID implements Event.
-func (e *Loaded) ID() string { return e.Job.id(KindLoaded, e.Doc.Token, e.Doc.try()) }
+func (e *Loaded) ID() string { return e.Job.id(KindLoaded, e.Doc.Token, e.Doc.id()) }
 
 // Chunked: what the extractor reads. Chunks are slices of Text.
 type Chunked struct {
@@ -163,7 +165,7 @@ type Chunked struct {
 func (e *Chunked) Where() Subject { return e.Job.where(KindChunked, e.Doc.Token) }
 
 // ID implements Event.
-func (e *Chunked) ID() string { return e.Job.id(KindChunked, e.Doc.Token, e.Doc.try()) }
+func (e *Chunked) ID() string { return e.Job.id(KindChunked, e.Doc.Token, e.Doc.id()) }
 
 // Staged: what the committer keeps of a document besides its assertions. Text and Chunks are empty for metadata_only and
 // delete, for which no Resolved follows.
@@ -183,7 +185,7 @@ type Staged struct {
 func (e *Staged) Where() Subject { return e.Job.where(KindStaged, e.Doc.Token) }
 
 // ID implements Event.
-func (e *Staged) ID() string { return e.Job.id(KindStaged, e.Doc.Token, e.Doc.try()) }
+func (e *Staged) ID() string { return e.Job.id(KindStaged, e.Doc.Token, e.Doc.id()) }
 
 // Extracted: what was read, before resolution. No text.
 type Extracted struct {
@@ -199,7 +201,7 @@ type Extracted struct {
 func (e *Extracted) Where() Subject { return e.Job.where(KindExtracted, e.Doc.Token) }
 
 // ID implements Event.
-func (e *Extracted) ID() string { return e.Job.id(KindExtracted, e.Doc.Token, e.Doc.try()) }
+func (e *Extracted) ID() string { return e.Job.id(KindExtracted, e.Doc.Token, e.Doc.id()) }
 
 // ExtractionStats of one document.
 type ExtractionStats struct {
@@ -247,7 +249,7 @@ type Resolved struct {
 func (e *Resolved) Where() Subject { return e.Job.where(KindResolved, e.Doc.Token) }
 
 // ID implements Event.
-func (e *Resolved) ID() string { return e.Job.id(KindResolved, e.Doc.Token, e.Doc.try()) }
+func (e *Resolved) ID() string { return e.Job.id(KindResolved, e.Doc.Token, e.Doc.id()) }
 
 // Outcomes of an Ended event.
 const (
@@ -299,7 +301,7 @@ func (e *Ended) Where() Subject { return e.Job.where(KindEnded, e.item()) }
 func (e *Ended) ID() string {
 	x := e.Outcome
 	if e.Doc != nil {
-		x = "d" + e.Doc.try() + x
+		x = e.Doc.id() + ":d" + x
 	}
 	if e.Parked != "" {
 		x += ":" + e.Parked
