@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -218,6 +219,9 @@ func (c *cluster) connect() {
 // ready waits until each of the services answers.
 func (c *cluster) ready(services ...string) {
 	c.t.Helper()
+	if slices.Contains(services, "committer") {
+		services = append(slices.Clone(services), "jobs") // the committer's other desk
+	}
 	for _, s := range services {
 		testkit.AwaitFor(c.t, 60*time.Second, s+" answers", func() bool {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,7 +181,8 @@ func (s *server) register(svc micro.Service, info ServiceInfo, endpoints []Endpo
 	health := Endpoint{Name: "health", Subject: HealthSubject(info.Name), Handler: func(context.Context, string, []byte, func(string) string) (any, *api.Error) {
 		return map[string]string{"service": info.Name, "version": info.Version}, nil
 	}}
-	for _, e := range append([]Endpoint{health}, endpoints...) {
+	// Health comes last: whoever is answered by it is answered by every verb.
+	for _, e := range append(slices.Clone(endpoints), health) {
 		ep := &endpoint{Endpoint: e}
 		if t := strings.Split(e.Subject, "."); len(t) == 4 {
 			s.known[t[2]+"."+t[3]] = true
