@@ -114,14 +114,14 @@ func TestVerbsAreListedByMicro(t *testing.T) {
 	require.Equal(t, "1.2.3", info.Version)
 	require.Equal(t, "owns the graph", info.Description)
 	require.Len(t, info.Endpoints, 5)
-	require.Equal(t, "factmill.health.committer", info.Endpoints[0].Subject)
-	require.Equal(t, "factmill.*.jobs.get", info.Endpoints[1].Subject)
+	require.Equal(t, "factmill.*.jobs.get", info.Endpoints[0].Subject)
+	require.Equal(t, "factmill.health.committer", info.Endpoints[4].Subject, "health is registered last: its answer speaks for every verb")
 	var got bus.VerbStats
 	testkit.Await(t, "the request to be counted", func() bool {
 		m, err := v.NC.Request("$SRV.STATS.committer", nil, time.Second)
 		var stats micro.Stats
-		return err == nil && json.Unmarshal(m.Data, &stats) == nil && stats.Endpoints[1].NumRequests == 1 &&
-			json.Unmarshal(stats.Endpoints[1].Data, &got) == nil && got.Answered == 1
+		return err == nil && json.Unmarshal(m.Data, &stats) == nil && stats.Endpoints[0].NumRequests == 1 &&
+			json.Unmarshal(stats.Endpoints[0].Data, &got) == nil && got.Answered == 1
 	})
 	require.Equal(t, uint64(1), got.Errors)
 	require.Equal(t, "job_not_found: no job \"none\"\nis known", got.LastError)
