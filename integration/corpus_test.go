@@ -58,10 +58,7 @@ var (
 	programs  = []string{"Skyloom", "SkyLoom 2", "Skyloon", "Tidemark", "Tidemarks", "StarLedger", "Star Ledger", "Dustpan"}
 )
 
-func corpusSchemaText() string { return schemaWith("") }
-
-// schemaWith is the corpus schema, with something more in its rules or descriptions.
-func schemaWith(more string) string {
+func corpusSchemaText() string {
 	list := func(names []string) string {
 		q := make([]string, len(names))
 		for i, n := range names {
@@ -69,7 +66,7 @@ func schemaWith(more string) string {
 		}
 		return strings.Join(q, ", ")
 	}
-	return fmt.Sprintf(corpusSchema, list(persons), list(organizations), list(locations), list(programs)) + more
+	return fmt.Sprintf(corpusSchema, list(persons), list(organizations), list(locations), list(programs))
 }
 
 // writer writes texts about the fifty.

@@ -240,6 +240,13 @@ func TestOlderVersionsEndSuperseded(t *testing.T) {
 	require.Equal(t, api.DocumentCounts{Total: 1, Added: 1}, put("add", "late", carol, "2024-02-02"))
 	f.sound("g")
 
+	// Placeholders for "always" and "never" are times before and after all others.
+	require.Equal(t, api.DocumentCounts{Total: 1, Added: 1}, put("add", "p", alice, "2024-01-01"))
+	require.Equal(t, superseded, put("add", "p", bob, "0001-01-01"))
+	require.Equal(t, api.DocumentCounts{Total: 1, Updated: 1}, put("add", "p", carol, "9999-12-31"))
+	require.Equal(t, superseded, put("add", "p", bob, "2200-01-01"))
+	require.Equal(t, api.DocumentCounts{Total: 1, Deleted: 1}, put("delete", "p", "", "9999-12-31"))
+
 	// Events without a time of their source are ordered by the stream, after any that lies in the past.
 	require.Equal(t, api.DocumentCounts{Total: 1, Updated: 1}, f.run("g", map[string]any{"key": "k", "text": alice}).Documents)
 	require.Equal(t, superseded, put("add", "k", bob, "2025-01-01"))
@@ -310,6 +317,23 @@ func TestHeldJobHoldsNobodyUp(t *testing.T) {
 	s = ask[api.JobStatus](f.cluster, "g", "jobs.cancel", api.JobCancel{Job: held, Reason: "not needed"})
 	require.Equal(t, api.JobRolledBack, s.State)
 	require.Equal(t, map[string]int{"Carol": 0, "Orva": 0, "Carol Orva": 1}, f.edges("g"))
+	f.sound("g")
+}
+
+// TestSupersedeTakesDocuments: an uncommitted job gives up what a later one takes, commits the rest, and does so even when the later
+// one is taken back afterwards.
+func TestSupersedeTakesDocuments(t *testing.T) {
+	f := newFleet(t, fleetOptions{})
+	f.putSchema("g", staff)
+	first := f.publish("g", map[string]any{"documents": []map[string]any{{"key": "k", "text": alice}, {"key": "x", "text": bob}}, "hold": true})
+	f.await("g", first, api.JobHeld)
+	second := f.publish("g", map[string]any{"key": "k", "text": carol, "supersede": true, "hold": true})
+	f.await("g", second, api.JobHeld)
+	f.restart("committer")
+	require.Equal(t, api.JobRolledBack, ask[api.JobStatus](f.cluster, "g", "jobs.cancel", api.JobCancel{Job: second}).State)
+	s := ask[api.JobStatus](f.cluster, "g", "jobs.accept", api.JobAccept{Job: first})
+	require.Equal(t, api.DocumentCounts{Total: 2, Added: 1, Superseded: 1}, s.Documents)
+	require.Equal(t, map[string]int{"Bob": 0, "Acme": 0, "Bob Acme": 1}, f.edges("g"))
 	f.sound("g")
 }
 

@@ -516,7 +516,7 @@ func exportedKeys(t testing.TB, export string) []string {
 // document it is empty; and what it was can still be read.
 func TestHistoryEqualsAFreshBuild(t *testing.T) {
 	const steps, every = 60, 6
-	for _, seed := range seeds(t, 3) {
+	for _, seed := range seeds(t, 2) {
 		f := newFleet(t, fleetOptions{Replicas: 2, AckWait: 300 * time.Millisecond})
 		h := newHistorian(t, f, "h", seed)
 		var p *faults

@@ -63,7 +63,8 @@ type member struct {
 	conn   *bus.Conn
 	reg    *prometheus.Registry
 	cancel context.CancelFunc
-	done   chan error
+	done   chan struct{}
+	err    error // of Run; valid after done
 }
 
 func newFleet(t testing.TB, opt fleetOptions) *fleet {
@@ -118,7 +119,7 @@ func (f *fleet) start(name string) (*member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	m := &member{name: name, conn: conn, reg: prometheus.NewRegistry(), done: make(chan error, 1)}
+	m := &member{name: name, conn: conn, reg: prometheus.NewRegistry(), done: make(chan struct{})}
 	s, err := f.build(name, app.Deps{Conn: conn, Log: testkit.Quiet(), Metrics: m.reg})
 	if err != nil {
 		conn.Close()
@@ -126,16 +127,19 @@ func (f *fleet) start(name string) (*member, error) {
 	}
 	var ctx context.Context
 	ctx, m.cancel = context.WithCancel(context.Background())
-	go func() { m.done <- s.Run(ctx) }() // ends with stop or crash
+	go func() { m.err = s.Run(ctx); close(m.done) }() // ends with stop or crash
 	return m, nil
 }
 
-// stop ends a replica as SIGTERM does.
+// stop ends a replica as SIGTERM does. It may say that it was told to stop while it started.
 func (m *member) stop() error {
 	m.cancel()
-	err := <-m.done
+	<-m.done
 	m.conn.Close()
-	return err
+	if errors.Is(m.err, context.Canceled) {
+		return nil
+	}
+	return m.err
 }
 
 // crash cuts a replica off: no ack, hand-back or reply of it gets through any more. What it does then it does for nobody; a stage
@@ -198,30 +202,6 @@ func (f *fleet) list() []*member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]*member(nil), f.members...)
-}
-
-// halt ends every replica of a service; resume starts as many again.
-func (f *fleet) halt(name string) (resume func()) {
-	f.t.Helper()
-	n := 0
-	var rest []*member
-	for _, m := range f.list() {
-		if m.name != name {
-			rest = append(rest, m)
-			continue
-		}
-		require.NoError(f.t, m.stop())
-		n++
-	}
-	f.mu.Lock()
-	f.members = rest
-	f.mu.Unlock()
-	return func() {
-		for range n {
-			f.add(name)
-		}
-		f.ready(name)
-	}
 }
 
 // stopAll ends every replica.

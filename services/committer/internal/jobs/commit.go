@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -108,25 +109,31 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 	}
 	symmetric := func(relType string) bool { r, ok := sch.Relation(relType); return ok && r.Symmetric }
 	var stale []string
-	for _, t := range tokens {
-		c, base, err := m.change(rec, l, t)
-		if errors.Is(err, errMixed) {
-			stale = append(stale, t)
-			continue
-		}
+	for left := tokens; len(left) > 0; {
+		docs, rest, mixed, err := m.changes(rec, l, left)
 		if err != nil {
 			return done, err
 		}
-		c.Symmetric = symmetric
-		moved, res, err := applyOne(ctx, txn, c, base)
-		if err != nil {
-			return done, fmt.Errorf("document %q: %w", c.Meta.Key, err)
+		stale, left = append(stale, mixed...), rest
+		changes := make([]store.DocChange, len(docs))
+		for i := range docs {
+			docs[i].change.Symmetric = symmetric
+			changes[i] = docs[i].change
 		}
-		if moved {
-			stale = append(stale, t)
-			continue
+		if err := txn.Ahead(ctx, changes); err != nil {
+			return done, err
 		}
-		count(&done, res, m.arrivedUnchanged(l, t))
+		for _, d := range docs {
+			moved, res, err := applyOne(ctx, txn, d.change, d.base)
+			if err != nil {
+				return done, fmt.Errorf("document %q: %w", d.change.Meta.Key, err)
+			}
+			if moved {
+				stale = append(stale, d.token)
+				continue
+			}
+			count(&done, res, m.arrivedUnchanged(l, d.token))
+		}
 	}
 	if len(stale) > 0 {
 		return done, &staleError{stale}
@@ -156,6 +163,36 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 		return done, err
 	}
 	return done, nil
+}
+
+// What is read of a job before it is applied: at most this many documents, and no more once their texts have this size.
+const (
+	aheadDocs  = 128
+	aheadBytes = 4 << 20
+)
+
+// stagedDoc is one document of a job, ready to be applied.
+type stagedDoc struct {
+	token  string
+	change store.DocChange
+	base   uint64
+}
+
+// changes reads the next documents of a job; rest are those it left, stale those that were read in two states.
+func (m *Machine) changes(rec *Record, l *live, tokens []string) (docs []stagedDoc, rest, stale []string, err error) {
+	for size := 0; len(tokens) > 0 && len(docs) < aheadDocs && size < aheadBytes; tokens = tokens[1:] {
+		c, base, err := m.change(rec, l, tokens[0])
+		if errors.Is(err, errMixed) {
+			stale = append(stale, tokens[0])
+			continue
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		docs = append(docs, stagedDoc{tokens[0], c, base})
+		size += len(c.Text)
+	}
+	return docs, tokens, stale, nil
 }
 
 // errMixed: text and assertions of a document come from two readings of a source that changed between them.
@@ -282,9 +319,23 @@ func (m *Machine) readStaged(g string, key []byte, into any) error {
 	return nil
 }
 
-// orderOf ranks a version of its key: its source's own time, else the event's.
+// Years whose times nanoseconds since 1970 can hold.
+const (
+	firstYear = 1678
+	lastYear  = 2261
+)
+
+// orderOf ranks a version of its key: its source's own time, else the event's. Times so far off that they are placeholders (0001,
+// 9999-12-31) rank before and after all others.
 func orderOf(meta graph.Meta, at graph.Order) graph.Order {
-	if t, err := events.ParseTime(meta.SourceUpdatedAt); err == nil {
+	t, err := events.ParseTime(meta.SourceUpdatedAt)
+	switch {
+	case err != nil:
+	case t.Year() < firstYear:
+		at.Time = math.MinInt64
+	case t.Year() > lastYear:
+		at.Time = math.MaxInt64
+	default:
 		at.Time = t.UnixNano()
 	}
 	return at

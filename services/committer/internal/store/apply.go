@@ -176,7 +176,11 @@ func (a *application) remove() error {
 	if err := a.t.diff(a.doc, side{a.d.Version, a.d.Date(), was}, side{0, "", noFacts}, a.res); err != nil {
 		return err
 	}
-	if err := a.closeVersion(); err != nil {
+	open, err := a.t.version(a.doc, a.d.Version)
+	if err != nil {
+		return err
+	}
+	if err := a.closeVersion(open); err != nil {
 		return err
 	}
 	a.t.counts.Documents--
@@ -232,7 +236,7 @@ func (a *application) content() error {
 		a.res.Outcome = Updated
 		err = a.rewrite(open)
 	} else {
-		err = a.openVersion(chunks)
+		err = a.openVersion(open, chunks)
 	}
 	if err != nil {
 		return err
@@ -298,12 +302,12 @@ func (a *application) rewrite(v Version) error {
 	return a.t.putJSON(versionKey(a.t.g.id, a.doc, v.Version), v)
 }
 
-func (a *application) openVersion(chunks []graph.Chunk) error {
+func (a *application) openVersion(was Version, chunks []graph.Chunk) error {
 	t := a.t
 	a.res.Outcome = Added
 	if a.d.Open {
 		a.res.Outcome = Updated
-		if err := a.closeVersion(); err != nil {
+		if err := a.closeVersion(was); err != nil {
 			return err
 		}
 	} else {
@@ -339,11 +343,7 @@ func (a *application) openVersion(chunks []graph.Chunk) error {
 	return t.putJSON(versionKey(t.g.id, a.doc, v.Version), v)
 }
 
-func (a *application) closeVersion() error {
-	v, err := a.t.version(a.doc, a.d.Version)
-	if err != nil {
-		return err
-	}
+func (a *application) closeVersion(v Version) error {
 	v.ClosedSeq, v.ClosedTime = a.t.seq, a.t.at
 	a.t.counts.Chunks -= len(v.Chunks)
 	a.t.counts.Terms -= v.Terms

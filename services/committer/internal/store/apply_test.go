@@ -47,6 +47,7 @@ func TestRefusedChanges(t *testing.T) {
 	} {
 		change := mustFixture(t, "bad", src)
 		c.spoil(&change)
+		require.NoError(t, txn.Ahead(t.Context(), []DocChange{change}), c.want)
 		_, err := txn.Apply(t.Context(), change)
 		require.ErrorIs(t, err, ErrBadChange, c.want)
 		require.ErrorContains(t, err, c.want)

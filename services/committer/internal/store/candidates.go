@@ -31,7 +31,7 @@ type pendingItems struct {
 // docRecords reads the candidate records of a document.
 func (t *Txn) docRecords(doc id) (map[string]CandidateRecord, error) {
 	out := map[string]CandidateRecord{}
-	it, err := t.iter()
+	it, err := t.iter(false)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,12 @@ func (t *Txn) decision(k string) (Decision, bool, error) {
 
 // candidates replaces the document's pending records by those of this reading.
 func (a *application) candidates(now *statements, chunks []graph.Chunk, inPlace bool, wasText string) error {
-	stored, err := a.t.docRecords(a.doc)
-	if err != nil {
-		return err
+	var stored map[string]CandidateRecord
+	if a.known {
+		var err error
+		if stored, err = a.t.docRecords(a.doc); err != nil {
+			return err
+		}
 	}
 	wanted := map[string]*CandidateRecord{}
 	if !a.c.NoCandidates {
@@ -289,7 +292,7 @@ func (t *Txn) decide(k, state string) (int, error) {
 		return 0, err
 	}
 	docs := map[id]bool{}
-	it, err := t.iter()
+	it, err := t.iter(false)
 	if err != nil {
 		return 0, err
 	}

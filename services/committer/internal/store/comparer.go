@@ -70,7 +70,7 @@ func separatorKey(dst, a, b []byte) []byte {
 	n := len(dst)
 	dst = pebble.DefaultComparer.Separator(dst, x, y)
 	if bytes.Equal(dst[n:], x) {
-		// Only a itself is sure to be behind its own prefix.
+		// No other key is sure to be behind the rows of a's prefix and before b.
 		return append(dst[:n], a...)
 	}
 	return append(dst, endMark)

@@ -51,7 +51,7 @@ func inOrder[F any](facts map[id]F) []id {
 	return slices.SortedFunc(maps.Keys(facts), func(a, b id) int { return bytes.Compare(a[:], b[:]) })
 }
 
-func propsInOrder(props map[propID]*propFact) []propID {
+func propsInOrder[F any](props map[propID]F) []propID {
 	return slices.SortedFunc(maps.Keys(props), func(a, b propID) int {
 		return cmp.Or(bytes.Compare(a.owner[:], b.owner[:]), strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
 	})

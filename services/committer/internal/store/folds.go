@@ -167,7 +167,7 @@ func (f *PropertyFold) remove(s said) (rescan bool) {
 // rescanProp counts a value's fold anew from its rows on disk and what this batch changes.
 func (t *Txn) rescanProp(k propID, a *propAgg) error {
 	a.fold.Documents, a.fold.BestDocs, a.fold.NewestDocs = 0, 0, 0
-	it, err := t.iter()
+	it, err := t.iter(false)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,11 @@ func (t *Txn) otherValue(k propID, a *propAgg) (bool, error) {
 			known[vk] = true
 		}
 	}
-	it, err := t.iter()
+	// What was not there has no values.
+	if e, r := t.ents[k.owner], t.rels[k.owner]; e != nil && e.was == nil || r != nil && r.was == nil {
+		return false, nil
+	}
+	it, err := t.iter(false)
 	if err != nil {
 		return false, err
 	}

@@ -22,7 +22,9 @@ const (
 	growthGroups = growthSmall / growthNames
 	growthHubs   = 5 // names that one document in four has, in every graph
 	growthJob    = 100
-	growthRounds = 4
+	// Words of a chunk besides the name, far below the 400 or so of a chunk of the default size, and of the language.
+	growthWords, growthVocabulary = 40, 20_000
+	growthRounds                  = 4
 )
 
 // grown writes documents for a graph of a size. Each chunk names one person, drawn from all people of the graph; one document in
@@ -92,7 +94,11 @@ func (w *grown) doc(no int, name func() string) DocChange {
 		}
 		c.Assertions.Chunks = append(c.Assertions.Chunks, graph.ChunkAssertions{Index: i, Mentions: []graph.Mention{
 			{Entity: at, Name: said, Start: start, End: text.Len(), Confidence: 0.9, Extractor: "rules"}}})
-		fmt.Fprintf(&text, " went to the river in the year %d.\n", 1000+w.rng.IntN(1000))
+		text.WriteString(" went to the river")
+		for range growthWords {
+			fmt.Fprintf(&text, " w%d", int(float64(growthVocabulary)*w.rng.Float64()*w.rng.Float64()))
+		}
+		text.WriteString(".\n")
 		c.Chunks = append(c.Chunks, graph.Chunk{Start: start, End: text.Len() - 1, Content: "text", Tokens: 10})
 	}
 	c.Text = text.String()
@@ -113,6 +119,8 @@ func grow(b *testing.B, chunks int) (*Store, *grown) {
 		require.NoError(b, err)
 		require.NoError(b, s.OutboxDone(g, no))
 	}
+	require.NoError(b, s.Close())
+	s = openStore(b, o)
 	w.rng = rand.New(rand.NewPCG(8, 8))
 	return s, w
 }
@@ -134,6 +142,7 @@ func BenchmarkCommitGrowth(b *testing.B) {
 				start := time.Now()
 				txn, err := at.s.Begin(context.Background(), g)
 				require.NoError(b, err)
+				require.NoError(b, txn.Ahead(context.Background(), jobs))
 				for _, c := range jobs {
 					_, err := txn.Apply(context.Background(), c)
 					require.NoError(b, err)

@@ -130,6 +130,9 @@ func TestHistoryEqualsFreshBuild(t *testing.T) {
 					after[k] = w
 					c = w.change(t, k, order)
 				}
+				if rapid.Bool().Draw(t, "ahead") {
+					require.NoError(t, txn.Ahead(context.Background(), []DocChange{c, wanted{src: randomDoc(t)}.change(t, "never applied", order)}))
+				}
 				_, err := txn.Apply(context.Background(), c)
 				require.NoError(t, err)
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/factmill/factmill/pkg/events"
 )
 
@@ -169,10 +171,18 @@ func (s *Store) OutboxDone(graph string, upTo uint64) error {
 
 // lastOutbox is the highest number on disk; 0 when there is none.
 func (s *Store) lastOutbox(g uint32) (no uint64, err error) {
-	err = s.scanDB(newKey(g, spaceOutbox), func(k key, _ []byte) error {
+	prefix := newKey(g, spaceOutbox)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix.clone().end(), UpperBound: after(prefix).end()})
+	if err != nil {
+		return 0, fmt.Errorf("read outbox: %w", err)
+	}
+	if it.Last() {
+		k, _, _ := splitRow(it.Key())
 		r := readKey(k)
 		no = r.u64()
-		return nil
-	})
-	return no, err
+	}
+	if err := errorsJoin(it.Error(), it.Close()); err != nil {
+		return 0, fmt.Errorf("read outbox: %w", err)
+	}
+	return no, nil
 }

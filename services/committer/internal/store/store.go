@@ -290,7 +290,7 @@ func (s *Store) Close() error {
 		err = errors.Join(err, sn.closeIters())
 	}
 	for t := range s.txns {
-		err = errors.Join(err, t.closeIter())
+		err = errors.Join(err, t.closeIters())
 	}
 	s.mu.Unlock()
 	err = errors.Join(err, s.closeDB())

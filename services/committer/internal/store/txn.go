@@ -25,7 +25,9 @@ type Txn struct {
 
 	mu    sync.Mutex // guards everything below against Store.Close
 	ended bool
-	it    *pebble.Iterator // sees what was flushed; nil until needed
+	// its see what was flushed; nil until needed. Folds have one of their own, so that looking up one after the other stays in the
+	// same tables.
+	its [2]*pebble.Iterator
 
 	// The write-back cache: what the next batch holds.
 	rows     map[string][]byte // key without sequence → value; empty removes
@@ -144,23 +146,27 @@ func (t *Txn) unlock() {
 }
 
 // iter sees the current sequence and what this commit flushed.
-func (t *Txn) iter() (*pebble.Iterator, error) {
-	if t.it == nil {
-		it, err := t.s.db.NewIter(&iterOptions)
-		if err != nil {
+func (t *Txn) iter(fold bool) (*pebble.Iterator, error) {
+	it := &t.its[0]
+	if fold {
+		it = &t.its[1]
+	}
+	if *it == nil {
+		var err error
+		if *it, err = t.s.db.NewIter(&iterOptions); err != nil {
 			return nil, fmt.Errorf("read: %w", err)
 		}
-		t.it = it
 	}
-	return t.it, nil
+	return *it, nil
 }
 
-func (t *Txn) closeIter() error {
-	if t.it == nil {
-		return nil
+func (t *Txn) closeIters() (err error) {
+	for _, it := range t.its {
+		if it != nil {
+			err = errorsJoin(err, it.Close())
+		}
 	}
-	err := t.it.Close()
-	t.it = nil
+	t.its = [2]*pebble.Iterator{}
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
@@ -172,11 +178,20 @@ func (t *Txn) load(k key) ([]byte, bool, error) {
 	if v, ok := t.rows[string(k)]; ok {
 		return v, len(v) > 0, nil
 	}
-	it, err := t.iter()
+	it, err := t.iter(foldSpace(k))
 	if err != nil {
 		return nil, false, err
 	}
 	return seekRow(it, k, t.seq)
+}
+
+// foldSpace says whether a key is that of a row which commits read in order to change it.
+func foldSpace(k key) bool {
+	switch k[headLen-1] {
+	case spaceEntity, spaceRelation, spacePropFold:
+		return true
+	}
+	return false
 }
 
 // put writes a row; an empty value removes it.
@@ -317,7 +332,7 @@ func (t *Txn) Abort() error {
 // end lets go of everything but the turn.
 func (t *Txn) end() error {
 	t.ended = true
-	err := t.closeIter()
+	err := t.closeIters()
 	t.rows, t.ents, t.rels, t.props, t.byProp = nil, nil, nil, nil, nil
 	t.post.Reset()
 	for _, no := range t.numbers {
@@ -357,7 +372,7 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 		return err
 	}
 	t.reset()
-	return t.closeIter()
+	return t.closeIters()
 }
 
 // journalKey is that of the list of what a batch wrote.
