@@ -29,9 +29,12 @@ demo: build ## ingest the sample corpus and show what came of it
 test: build ## every test that needs Go alone
 	go test work -timeout 14m
 
+# The tests of the files with the build tag proof; the others are make test's.
+PROOFS = ^($(shell grep -l '^//go:build proof' integration/*_test.go | xargs grep -ho '^func Test[A-Za-z]*' | sed 's/func //' | paste -sd'|'))$$
+
 .PHONY: test/proof
 test/proof: ## the crash matrix, broker faults, leases, and 10,000 documents in one job
-	go test -tags proof ./integration -timeout 25m
+	go test -tags proof ./integration -run '$(PROOFS)' -timeout 25m
 
 .PHONY: test/short
 test/short: ## unit tests without the end-to-end ones

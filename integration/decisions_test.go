@@ -320,6 +320,19 @@ func TestHeldJobHoldsNobodyUp(t *testing.T) {
 	f.sound("g")
 }
 
+// TestHoldComesBeforeEveryDocument: documents that commit on their own wait for the person too.
+func TestHoldComesBeforeEveryDocument(t *testing.T) {
+	f := newFleet(t, fleetOptions{})
+	f.putSchema("g", staff)
+	held := f.publish("g", map[string]any{"documents": []map[string]any{{"key": "k", "text": alice}, {"key": "x", "text": bob}}, "hold": true, "atomic": "document"})
+	f.await("g", held, api.JobHeld)
+	require.Empty(t, f.edges("g"))
+	s := ask[api.JobStatus](f.cluster, "g", "jobs.accept", api.JobAccept{Job: held})
+	require.Equal(t, api.DocumentCounts{Total: 2, Added: 2}, s.Documents)
+	require.Equal(t, 1, f.edges("g")["Alice Acme"])
+	f.sound("g")
+}
+
 // TestSupersedeTakesDocuments: an uncommitted job gives up what a later one takes, commits the rest, and does so even when the later
 // one is taken back afterwards.
 func TestSupersedeTakesDocuments(t *testing.T) {

@@ -98,7 +98,7 @@ func Run(ctx context.Context, items []Item, s *schema.Schema) (*Score, error) {
 	}
 	p := settings.Default()
 	job := events.Job{Graph: "eval", ID: "eval", Attempt: 1, SchemaRevision: 1, SchemaFP: s.Fingerprint(), Settings: p,
-		ChunkerFP: p.ChunkerFingerprint(), ExtractionFP: p.ExtractionFingerprint(s, "", ""), ErrorPolicy: events.PolicyRaise}
+		ChunkerFP: p.ChunkerFingerprint(), ExtractionFP: p.ExtractionFingerprint(s), ErrorPolicy: events.PolicyRaise}
 	score := &Score{Entities: map[string]*Count{}, Relations: map[string]*Count{}}
 	for _, it := range items {
 		text := fingerprint.Normalize(it.Text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func (c *cli) wait(ctx context.Context, s *target.Session, sent posted, expect i
 			if api.Ended(st.State) || st.State == api.JobHeld {
 				return raw, st, nil
 			}
-			why := s.Hindered()
+			why := cmp.Or(s.Hindered(), standsStill(st))
 			if why == "" {
 				hindered = time.Time{}
 			} else if hindered.IsZero() {
@@ -114,6 +115,16 @@ func (c *cli) wait(ctx context.Context, s *target.Session, sent posted, expect i
 			return nil, api.JobStatus{}, c.interrupted(ctx, s, sent.job)
 		}
 	}
+}
+
+// standsStill says what hinders the first stage at which the job waits.
+func standsStill(st api.JobStatus) string {
+	for _, p := range st.Progress {
+		if p.Waiting > 0 && p.Why != "" {
+			return "the " + p.Stage + " waits: " + p.Why
+		}
+	}
+	return ""
 }
 
 // refused is the end of an event whose job id was another's: the loader ends the event's own job, j and its sequence, with that

@@ -236,6 +236,8 @@ type Progress struct {
 	Stage   string `json:"stage"`
 	Done    int    `json:"done"`
 	Waiting int    `json:"waiting"`
+	// Why a replica of the stage that was asked does not work on it; empty when it does.
+	Why string `json:"why,omitempty"`
 }
 
 // JobStatus is the reply of jobs.get.

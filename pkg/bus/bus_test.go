@@ -131,11 +131,11 @@ func TestPlanApplyCheck(t *testing.T) {
 
 	steps, err := bus.Plan(ctx, c.JS, table)
 	require.NoError(t, err)
-	require.Len(t, steps, 11+6+2)
+	require.Len(t, steps, 13+6+2)
 	for _, s := range steps {
 		require.Equal(t, bus.ActionCreate, s.Action, s.Name)
 	}
-	require.Equal(t, "FACTMILL_COMMIT/committer", steps[16].Name)
+	require.Equal(t, "FACTMILL_COMMIT/committer", steps[18].Name)
 	require.NoError(t, bus.Apply(ctx, c.JS, steps))
 	require.NoError(t, c.Check(ctx, table))
 	steps, err = bus.Plan(ctx, c.JS, table)

@@ -24,6 +24,8 @@ type RunConfig struct {
 	// Prefetch is how many more messages wait in this process. Defaults to Concurrency, at most 64; -1 for none: right for slow
 	// handlers, whose messages another replica could take. A batch handler's default is MaxBatch.
 	Prefetch int
+	// Gate holds back what is pulled. Defaults to none.
+	Gate *Gate
 	// MaxAttempts after which a message that fails, or that never ends, is parked as a dead letter. Defaults to 20.
 	MaxAttempts uint64
 	// MaxBatch and BatchWait bound a batch of RunBatch: up to 256 messages, gathered for at most 5 ms. BatchBytes bounds its

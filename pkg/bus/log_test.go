@@ -111,7 +111,7 @@ func TestAnyBuildIsListed(t *testing.T) {
 	testkit.Start(t, func(ctx context.Context) error {
 		return c.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: "3b139aa-dirty"}, nil, bus.ServeOptions{Log: testkit.Quiet()})
 	})
-	var health map[string]string
+	var health bus.Health
 	testkit.Await(t, "the service", func() bool { return r.Request(t.Context(), bus.HealthSubject("committer"), nil, &health) == nil })
-	require.Equal(t, map[string]string{"service": "committer", "version": "0.0.0+3b139aa-dirty"}, health)
+	require.Equal(t, bus.Health{Service: "committer", Version: "0.0.0+3b139aa-dirty", Ready: true}, health)
 }

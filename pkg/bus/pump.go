@@ -25,6 +25,7 @@ type pump struct {
 	durable string
 	room    int           // messages held at most
 	ackWait time.Duration // of the consumer
+	gate    *Gate         // may be nil
 	queue   chan *item    // arrived, not taken by a worker
 	lost    chan error    // capacity 1: the consumer is gone
 	metrics *metrics
@@ -115,7 +116,7 @@ func (p *pump) ask() error {
 	if p.sub == nil {
 		return nil
 	}
-	want := p.room - len(p.held) - p.asked
+	want := p.gate.cut(p.room-len(p.held)-p.asked, p.asked)
 	if want <= 0 || p.asked > 0 && want < max(1, p.room/4) {
 		return nil
 	}
@@ -230,6 +231,15 @@ func (p *pump) tick(ctx context.Context) {
 	p.mu.Unlock()
 	if look && p.conn.NC.IsConnected() {
 		p.look(ctx)
+	}
+}
+
+// more pulls what the gate newly lets through.
+func (p *pump) more() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.ask(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		p.log.Warn("pull", "error", err)
 	}
 }
 

@@ -92,7 +92,9 @@ func (r *runner) bind(ctx context.Context) error {
 	r.pump = &pump{
 		conn: r.conn, log: cfg.Log, stream: cfg.Stream, durable: cfg.Durable, room: room, ackWait: cons.CachedInfo().Config.AckWait,
 		queue: make(chan *item, 2*room), lost: make(chan error, 1), metrics: r.metrics, held: map[*item]struct{}{},
+		gate: cfg.Gate,
 	}
+	cfg.Gate.onWake(r.pump.more)
 	return nil
 }
 

@@ -21,6 +21,9 @@ const (
 	StreamChanges    = "FACTMILL_CHANGES"
 	StreamAudit      = "FACTMILL_AUDIT"
 	StreamDead       = "FACTMILL_DEAD"
+	// StreamReplies holds what models answered, and StreamSpent what their jobs spent on it.
+	StreamReplies = "FACTMILL_REPLIES"
+	StreamSpent   = "FACTMILL_SPENT"
 )
 
 // Durables: named after their service.
@@ -119,6 +122,8 @@ func NewTable(o TableOptions) Table {
 			o.kept(StreamChanges, 30*day, "change.*"),
 			o.audit(),
 			o.stream(StreamDead, jetstream.LimitsPolicy, jetstream.DiscardNew, o.StageBytes, "dead.*.*.*"),
+			o.replies(),
+			o.spent(),
 		},
 		Consumers: []ConsumerSpec{
 			o.consumer(StreamIngest, DurableLoader, 256),
@@ -161,6 +166,20 @@ func (o TableOptions) kept(name string, age time.Duration, subjects ...string) j
 func (o TableOptions) audit() jetstream.StreamConfig {
 	s := o.stream(StreamAudit, jetstream.LimitsPolicy, jetstream.DiscardNew, -1, "audit")
 	s.DenyDelete, s.DenyPurge = true, true
+	return s
+}
+
+// replies holds the last reply under each key; the oldest go, which costs no more than a call.
+func (o TableOptions) replies() jetstream.StreamConfig {
+	s := o.stream(StreamReplies, jetstream.LimitsPolicy, jetstream.DiscardOld, o.KeptBytes, "reply.*.*")
+	s.MaxMsgsPerSubject, s.AllowDirect, s.AllowAtomicPublish = 1, true, false
+	return s
+}
+
+// spent holds a counter a job.
+func (o TableOptions) spent() jetstream.StreamConfig {
+	s := o.stream(StreamSpent, jetstream.LimitsPolicy, jetstream.DiscardOld, 64*mib, "spent.*")
+	s.MaxMsgsPerSubject, s.MaxAge, s.AllowMsgCounter, s.AllowAtomicPublish, s.AllowDirect = 1, 30*day, true, false, true
 	return s
 }
 

@@ -58,8 +58,19 @@ type ServeOptions struct {
 	Nouns []string
 	// QueueGroup of the service's replicas, of which one answers. Defaults to the service's name.
 	QueueGroup string
+	// Ready is what the health endpoint says; nil is ready. Defaults to always ready.
+	Ready func() error
 	// Log names the service already. Defaults to the connection's, with the service's name.
 	Log *slog.Logger
+}
+
+// Health is the reply of a service's health endpoint.
+type Health struct {
+	Service string `json:"service"`
+	Version string `json:"version"`
+	Ready   bool   `json:"ready"`
+	// Why it is not ready.
+	Why string `json:"why,omitempty"`
 }
 
 func (o ServeOptions) withDefaults(name string, log *slog.Logger) ServeOptions {
@@ -72,6 +83,9 @@ func (o ServeOptions) withDefaults(name string, log *slog.Logger) ServeOptions {
 	if o.Limit <= 0 {
 		o.Limit = 60 * time.Second
 	}
+	if o.Ready == nil {
+		o.Ready = func() error { return nil }
+	}
 	if o.QueueGroup == "" {
 		o.QueueGroup = name
 	}
@@ -81,7 +95,7 @@ func (o ServeOptions) withDefaults(name string, log *slog.Logger) ServeOptions {
 	return o
 }
 
-// HealthSubject is answered with {"service","version"} by every service, also by one without verbs.
+// HealthSubject is answered with a Health by one replica of every service, also of one without verbs.
 func HealthSubject(service string) string { return events.Root + ".health." + service }
 
 type request struct {
@@ -179,7 +193,11 @@ func (s *server) stop(svc micro.Service, name string, unknown []*nats.Subscripti
 
 func (s *server) register(svc micro.Service, info ServiceInfo, endpoints []Endpoint) ([]*nats.Subscription, error) {
 	health := Endpoint{Name: "health", Subject: HealthSubject(info.Name), Handler: func(context.Context, string, []byte, func(string) string) (any, *api.Error) {
-		return map[string]string{"service": info.Name, "version": info.Version}, nil
+		h := Health{Service: info.Name, Version: info.Version, Ready: true}
+		if err := s.opt.Ready(); err != nil {
+			h.Ready, h.Why = false, clip(err.Error(), 1000)
+		}
+		return h, nil
 	}}
 	// Health comes last: whoever is answered by it is answered by every verb.
 	for _, e := range append(slices.Clone(endpoints), health) {

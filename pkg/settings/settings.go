@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strconv"
@@ -23,6 +24,8 @@ const (
 	TableVersion = 1
 	// ValidatorVersion of the item validator.
 	ValidatorVersion = 1
+	// PromptID of the extraction prompt. Raise it with the prompt's file.
+	PromptID = "extract/1"
 	// RulesVersion of the embedded extractor's rule set.
 	RulesVersion = 2
 )
@@ -67,9 +70,26 @@ type Extractor struct {
 	EscalationThreshold float64 `json:"escalation_threshold"`
 	// EscalationBudget of the hybrid mode: a share of chunks 0…1; 1 is "all". Defaults to 0.2.
 	EscalationBudget float64 `json:"escalation_budget"`
-	// Model of the llm and hybrid modes.
+	// Model of the llm and hybrid modes, as the model server names it.
 	Model string `json:"model,omitempty"`
+	// ModelDigest is what the server must have under that name. Empty: whatever it has.
+	ModelDigest string `json:"model_digest,omitempty"`
+	// WithoutModel is what the hybrid mode does while the model server is away: "wait", "fail" (the chunks), or "rules" (goes on with
+	// what the rules found; the documents are read again by their next update). Defaults to "wait".
+	WithoutModel string `json:"without_model,omitempty"`
+	// MaxTokens that a job may spend on a model, prompts and replies; what is left then fails. 0 is no bound.
+	MaxTokens int `json:"max_tokens,omitempty"`
 }
+
+// Asks says whether the mode asks a model.
+func (e Extractor) Asks() bool { return e.Mode != "rules" }
+
+// What the hybrid mode does while the model server is away.
+const (
+	WithoutModelWait  = "wait"
+	WithoutModelFail  = "fail"
+	WithoutModelRules = "rules"
+)
 
 // Resolver settings.
 type Resolver struct {
@@ -198,10 +218,22 @@ var fields = map[string]field{
 			return nil
 		},
 	},
-	"resolver.top_k":     intField(func(s *Pipeline) *int { return &s.Resolver.TopK }),
-	"embedder":           textField(func(s *Pipeline) *string { return &s.Embedder }),
-	"ollama.model":       textField(func(s *Pipeline) *string { return &s.Extractor.Model }),
-	"ollama.embed_model": textField(func(s *Pipeline) *string { return &s.EmbedModel }),
+	"resolver.top_k":       intField(func(s *Pipeline) *int { return &s.Resolver.TopK }),
+	"embedder":             textField(func(s *Pipeline) *string { return &s.Embedder }),
+	"extractor.max_tokens": intField(func(s *Pipeline) *int { return &s.Extractor.MaxTokens }),
+	"extractor.without_model": {
+		get: func(s *Pipeline) string { return cmp.Or(s.Extractor.WithoutModel, WithoutModelWait) },
+		set: func(s *Pipeline, v string) error {
+			if v = strings.TrimSpace(v); v == WithoutModelWait {
+				v = "" // as in settings that were stored before there was a choice
+			}
+			s.Extractor.WithoutModel = v
+			return nil
+		},
+	},
+	"ollama.model":        textField(func(s *Pipeline) *string { return &s.Extractor.Model }),
+	"ollama.model_digest": textField(func(s *Pipeline) *string { return &s.Extractor.ModelDigest }),
+	"ollama.embed_model":  textField(func(s *Pipeline) *string { return &s.EmbedModel }),
 }
 
 // Names lists the settings' names, sorted.
@@ -281,6 +313,7 @@ func (p Pipeline) Validate() error {
 		between("extractor.max_relations", float64(p.Extractor.MaxRelations), 1, 10000),
 		between("extractor.escalation_threshold", p.Extractor.EscalationThreshold, 0, 1),
 		between("extractor.escalation_budget", p.Extractor.EscalationBudget, 0, 1),
+		between("extractor.max_tokens", float64(p.Extractor.MaxTokens), 0, 1e12),
 		between("resolver.top_k", float64(p.Resolver.TopK), 1, 50),
 	}
 	for _, err := range checks {
@@ -295,6 +328,14 @@ func (p Pipeline) Validate() error {
 	case "rules", "llm", "hybrid":
 	default:
 		return fmt.Errorf("extractor.mode is %q: it must be rules, llm or hybrid", p.Extractor.Mode)
+	}
+	if p.Extractor.Asks() && p.Extractor.Model == "" {
+		return fmt.Errorf("extractor.mode is %s and ollama.model is empty: name the model", p.Extractor.Mode)
+	}
+	switch p.Extractor.WithoutModel {
+	case "", WithoutModelFail, WithoutModelRules:
+	default:
+		return fmt.Errorf("extractor.without_model is %q: it must be wait, fail or rules", p.Extractor.WithoutModel)
 	}
 	switch p.Embedder {
 	case "hash", "ollama":
@@ -338,8 +379,8 @@ func (p Pipeline) ChunkerFingerprint() string {
 }
 
 // ExtractionFingerprint covers everything that can change an extracted item besides the schema's own fingerprint
-// (spec 3, Fingerprints). modelDigest and promptID are empty in rules mode.
-func (p Pipeline) ExtractionFingerprint(s *schema.Schema, modelDigest, promptID string) string {
+// (spec 3, Fingerprints).
+func (p Pipeline) ExtractionFingerprint(s *schema.Schema) string {
 	e := p.Extractor
 	in := map[string]any{
 		"descriptions": s.Descriptions(), "mode": e.Mode, "validator": ValidatorVersion,
@@ -349,8 +390,8 @@ func (p Pipeline) ExtractionFingerprint(s *schema.Schema, modelDigest, promptID 
 	if e.Mode != "llm" {
 		in["rules_version"], in["rules"] = RulesVersion, s.RulesFingerprint()
 	}
-	if e.Mode != "rules" {
-		in["model"], in["digest"], in["prompt"], in["heading"] = e.Model, modelDigest, promptID, e.Heading
+	if e.Asks() {
+		in["model"], in["digest"], in["prompt"], in["heading"] = e.Model, e.ModelDigest, PromptID, e.Heading
 	}
 	if e.Mode == "hybrid" {
 		in["escalation_threshold"] = num(e.EscalationThreshold)

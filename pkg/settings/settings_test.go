@@ -22,7 +22,7 @@ func TestApply(t *testing.T) {
 		settings.Diff(mustApply(t, map[string]string{"chunker.size": "300"}), mustApply(t, map[string]string{"chunker.size": "400", "chunker.min_size": "10"})))
 	for name, bad := range map[string]string{
 		"chunker.size": "7", "chunker.min_size": "600", "extractor.mode": "magic", "extractor.floor": "2", "resolver.top_k": "51",
-		"embedder": "x", "extractor.assertions": "explicit,maybe", "extractor.heading": "perhaps", "nope": "1",
+		"embedder": "x", "extractor.assertions": "explicit,maybe", "extractor.heading": "perhaps", "nope": "1", "extractor.without_model": "cry", "extractor.max_tokens": "-1",
 	} {
 		_, err := settings.Default().Apply(map[string]string{name: bad})
 		require.ErrorContains(t, err, name)
@@ -47,8 +47,8 @@ func TestFlatRoundTrips(t *testing.T) {
 func TestFingerprints(t *testing.T) {
 	s := schema.Default()
 	base := settings.Default()
-	fp := func(v map[string]string) string { return mustApply(t, v).ExtractionFingerprint(s, "", "") }
-	same := base.ExtractionFingerprint(s, "", "")
+	fp := func(v map[string]string) string { return mustApply(t, v).ExtractionFingerprint(s) }
+	same := base.ExtractionFingerprint(s)
 	require.Len(t, same, 16)
 	for _, v := range []map[string]string{
 		{"extractor.escalation_budget": "all"}, {"extractor.escalation_threshold": "0.9"}, {"ollama.model": "x"}, {"resolver.top_k": "5"},
@@ -57,16 +57,28 @@ func TestFingerprints(t *testing.T) {
 		require.Equal(t, same, fp(v), v)
 	}
 	for _, v := range []map[string]string{
-		{"extractor.entity_cut": "0.6"}, {"extractor.relation_cut": "0.6"}, {"extractor.floor": "0.1"}, {"extractor.mode": "llm"},
+		{"extractor.entity_cut": "0.6"}, {"extractor.relation_cut": "0.6"}, {"extractor.floor": "0.1"}, {"extractor.mode": "llm", "ollama.model": "m"},
 		{"extractor.max_entities": "5"}, {"extractor.assertions": "explicit,inferred"},
 	} {
 		require.NotEqual(t, same, fp(v), v)
 	}
-	hybrid := map[string]string{"extractor.mode": "hybrid"}
-	moved := map[string]string{"extractor.mode": "hybrid", "extractor.escalation_threshold": "0.9"}
-	require.NotEqual(t, fp(hybrid), fp(moved), "the threshold counts in hybrid")
+	hybrid := func(name, value string) string {
+		return fp(map[string]string{"extractor.mode": "hybrid", "ollama.model": "m", name: value})
+	}
+	as := hybrid("extractor.mode", "hybrid")
+	for name, value := range map[string]string{
+		"extractor.escalation_threshold": "0.9", "ollama.model": "n", "ollama.model_digest": "abc", "extractor.heading": "false",
+		"extractor.mode": "llm",
+	} {
+		require.NotEqual(t, as, hybrid(name, value), name)
+	}
+	for name, value := range map[string]string{
+		"extractor.escalation_budget": "all", "extractor.max_tokens": "9", "extractor.without_model": "rules",
+	} {
+		require.Equal(t, as, hybrid(name, value), name)
+	}
 	require.NotEqual(t, base.ChunkerFingerprint(), mustApply(t, map[string]string{"chunker.size": "300"}).ChunkerFingerprint())
 	other, err := schema.Parse([]byte("entities: {Person: Somebody else.}"), "x", nil)
 	require.NoError(t, err)
-	require.NotEqual(t, same, base.ExtractionFingerprint(other, "", ""))
+	require.NotEqual(t, same, base.ExtractionFingerprint(other))
 }

@@ -234,7 +234,7 @@ func (s *Service) Run(ctx context.Context) error {
 	go func() { // ends with ctx; its error is waited for below
 		defer stop()
 		info := bus.ServiceInfo{Name: Name, Version: s.cfg.Version, Description: "reads entities, relations and properties out of chunks"}
-		fleet <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Log: s.deps.Log})
+		fleet <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
 	}()
 	err := s.deps.Conn.Run(ctx, bus.RunConfig{
 		Service: Name, Stream: bus.StreamChunked, Durable: bus.DurableExtractor, Concurrency: s.cfg.Concurrency,

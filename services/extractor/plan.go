@@ -53,5 +53,5 @@ func (p *plans) find(s *schema.Schema, set settings.Extractor) *plan {
 
 // newPlan makes the plan of the mode rules.
 func newPlan(s *schema.Schema, set settings.Pipeline) *plan {
-	return &plan{schema: s, settings: set.Extractor, fingerprint: set.ExtractionFingerprint(s, "", ""), extractor: rules.New(s)}
+	return &plan{schema: s, settings: set.Extractor, fingerprint: set.ExtractionFingerprint(s), extractor: rules.New(s)}
 }

@@ -102,7 +102,7 @@ func (s *Service) Run(ctx context.Context) error {
 	wg.Go(func() {
 		defer stop()
 		info := bus.ServiceInfo{Name: name, Version: s.cfg.Version, Description: "lists sources and fetches their documents"}
-		errs[len(stages)+1] = s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Log: s.deps.Log})
+		errs[len(stages)+1] = s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
 	})
 	for i, st := range stages {
 		wg.Go(func() {

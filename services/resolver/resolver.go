@@ -168,7 +168,7 @@ func (s *Service) Run(ctx context.Context) error {
 	go func() {
 		defer stop()
 		info := bus.ServiceInfo{Name: Name, Version: s.cfg.Version, Description: "finds out which entities mentions are"}
-		listed <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Log: s.deps.Log})
+		listed <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
 	}()
 	err := s.deps.Conn.Run(ctx, bus.RunConfig{
 		Service: Name, Stream: bus.StreamExtracted, Durable: bus.DurableResolver, Concurrency: s.cfg.Concurrency,

@@ -330,7 +330,7 @@ func (g *Graphs) JobContext(name string) (jobs.Context, error) {
 	return jobs.Context{
 		Job: events.Job{
 			SchemaRevision: active, SchemaFP: s.Fingerprint(), Settings: row.Pipeline,
-			ChunkerFP: row.Pipeline.ChunkerFingerprint(), ExtractionFP: row.Pipeline.ExtractionFingerprint(s, "", ""),
+			ChunkerFP: row.Pipeline.ChunkerFingerprint(), ExtractionFP: row.Pipeline.ExtractionFingerprint(s),
 		},
 		SchemaName: s.Name(), SchemaVer: s.Version(),
 	}, nil

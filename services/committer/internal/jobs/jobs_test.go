@@ -497,6 +497,21 @@ func TestAtomicDocumentCommitsAlone(t *testing.T) {
 	require.Equal(t, map[string]int{"Ada": 1, "Bob": 1}, w.entities())
 }
 
+// Documents that commit on their own wait for the person as well. The second job is taken up after the first.
+func TestHoldComesBeforeEveryDocument(t *testing.T) {
+	w := newWorld(t)
+	held := w.accept("held", 1, func(o *api.JobOpen) { o.Atomic, o.Hold = events.AtomicDocument, true })
+	w.send(document(held, "a", "a", "Ada")...)
+	other := w.accept("other", 2)
+	w.send(document(other, "b", "b", "Bob")...)
+	w.send(sealed(other, "b"))
+	w.wait("other", api.JobCommitted)
+	require.Equal(t, map[string]int{"Bob": 1}, w.entities())
+	w.send(sealed(held, "a"))
+	w.wait("held", api.JobHeld)
+	require.Equal(t, map[string]int{"Bob": 1}, w.entities())
+}
+
 func TestDeleteOfUnknownKeyLeavesAMark(t *testing.T) {
 	w := newWorld(t)
 	del := w.accept("del", 5, func(o *api.JobOpen) { o.Op = events.OpDelete })

@@ -197,7 +197,8 @@ func (m *Machine) step(ctx context.Context, k key, l *live) error {
 	if fail == nil {
 		fail = l.fail // complete may have found a reason
 	}
-	hold := complete && l.rec.Hold && l.rec.State == api.JobPending
+	hasToHold := l.rec.Hold && l.rec.State == api.JobPending
+	hold := hasToHold && complete
 	m.mu.Unlock()
 	switch {
 	case rollingBack:
@@ -208,6 +209,8 @@ func (m *Machine) step(ctx context.Context, k key, l *live) error {
 		return nil // queued once more while it was being held
 	case hold:
 		return m.hold(ctx, k, l)
+	case hasToHold:
+		return nil // with atomic: document, what is ready waits for the person too
 	default:
 		return m.commit(ctx, k, l, complete)
 	}

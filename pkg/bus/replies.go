@@ -1,0 +1,96 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/fault"
+)
+
+// ReplySubject is where a model's reply is kept: under its graph, the extraction fingerprint, and a hash of what the model was shown.
+func ReplySubject(graph, fp, shown string) (string, error) {
+	if err := events.CheckGraph(graph); err != nil {
+		return "", err
+	}
+	for _, t := range []string{fp, shown} {
+		if t == "" || len(t) > 64 || strings.Trim(t, "0123456789abcdef") != "" {
+			return "", fmt.Errorf("reply: %.70q is no hash", t)
+		}
+	}
+	return strings.Join([]string{events.Root, graph, "reply", fp, shown}, "."), nil
+}
+
+// KeepReply stores a reply; it is there when KeepReply returns. A newer one replaces it.
+func (c *Conn) KeepReply(ctx context.Context, graph, fp, shown string, body []byte) error {
+	subject, err := ReplySubject(graph, fp, shown)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, ackTimeout)
+	defer stop()
+	if _, err := c.JS.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: body}, jetstream.WithExpectStream(StreamReplies)); err != nil {
+		return fault.Retry("bus", 0, fmt.Errorf("keep a reply on %s: %w", subject, err))
+	}
+	return nil
+}
+
+// Reply returns a kept reply, nil when there is none.
+func (c *Conn) Reply(ctx context.Context, graph, fp, shown string) ([]byte, error) {
+	subject, err := ReplySubject(graph, fp, shown)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.lastOn(ctx, StreamReplies, subject)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	return m.Data, nil
+}
+
+// lastOn is the last message on a subject of a stream, asked without a look at the stream; nil when there is none.
+func (c *Conn) lastOn(ctx context.Context, stream, subject string) (*nats.Msg, error) {
+	ctx, stop := context.WithTimeout(ctx, ackTimeout)
+	defer stop()
+	m, err := c.NC.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream+"."+subject, nil)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, fault.Retry("bus", 0, fmt.Errorf("look on %s: the stream %s does not answer: run factmill provision", subject, stream))
+	case err != nil:
+		return nil, fault.Retry("bus", 0, fmt.Errorf("look on %s: %w", subject, err))
+	}
+	switch m.Header.Get("Status") {
+	case "":
+		return m, nil
+	case "404":
+		return nil, nil
+	}
+	return nil, fault.Retry("bus", 0, fmt.Errorf("look on %s: %s %s", subject, m.Header.Get("Status"), m.Header.Get("Description")))
+}
+
+// Spend adds tokens to what a job has spent, over all replicas, and returns the sum. 0 only asks.
+func (c *Conn) Spend(ctx context.Context, graph, job string, tokens int) (int, error) {
+	if err := events.CheckGraph(graph); err != nil {
+		return 0, err
+	}
+	subject := strings.Join([]string{events.Root, graph, "spent", job}, ".")
+	ctx, stop := context.WithTimeout(ctx, ackTimeout)
+	defer stop()
+	m := &nats.Msg{Subject: subject, Header: nats.Header{"Nats-Incr": {"+" + strconv.Itoa(tokens)}}}
+	ack, err := c.JS.PublishMsg(ctx, m, jetstream.WithExpectStream(StreamSpent))
+	if err != nil {
+		return 0, fault.Retry("bus", 0, fmt.Errorf("count tokens on %s: %w", subject, err))
+	}
+	n, ok := new(big.Int).SetString(ack.Value, 10)
+	if !ok || !n.IsInt64() {
+		return 0, fault.Fatal("counter", "count tokens on %s: the server answers %q", subject, ack.Value)
+	}
+	return int(n.Int64()), nil
+}
