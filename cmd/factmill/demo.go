@@ -41,9 +41,6 @@ running, for other terminals.`,
 			if c.cfg.Source("nats.url") == "flag" {
 				return usagef("demo works embedded: it does not go with --nats")
 			}
-			if err := c.checkPinned(); err != nil {
-				return err
-			}
 			dir, err := c.demoDir()
 			if err != nil {
 				return err

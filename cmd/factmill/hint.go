@@ -11,7 +11,6 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/schema"
-	"github.com/factmill/factmill/services/extractor"
 )
 
 // at is how a hint's command reaches the place where this one works: the flags that this one was given. Commands find what comes
@@ -51,45 +50,6 @@ func quoted(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-const modeSetting = "extractor.mode"
-
-// checkMode refuses a value of extractor.mode that this build does not serve: the graph's jobs would stand still.
-func checkMode(mode string) error {
-	if modes := extractor.Modes(); !slices.Contains(modes, mode) {
-		return usagef("extractor.mode %q is not served by this build, which serves %s: choose that", mode, strings.Join(modes, ", "))
-	}
-	return nil
-}
-
-// checkPinned is checkMode for what flags, environment and file put into the graph.
-func (c *cli) checkPinned() error {
-	if mode, ok := c.cfg.Pinned()[modeSetting]; ok {
-		return checkMode(mode)
-	}
-	return nil
-}
-
-// checkGraph refuses to begin a job that the services of this process would not serve, whoever set the graph's mode.
-func (c *cli) checkGraph(ctx context.Context, s *target.Session) error {
-	if !s.Embedded {
-		return nil
-	}
-	raw, err := s.Ask(ctx, "settings.get", nil)
-	if err != nil {
-		return fmt.Errorf("pipeline settings: %w", err)
-	}
-	r, err := decode[api.SettingsReply](raw)
-	if err != nil {
-		return err
-	}
-	if mode := r.Settings[modeSetting]; checkMode(mode) != nil {
-		serves := extractor.Modes()
-		return usagef("graph %s has extractor.mode %q, and this build serves %s: factmill settings put %s=%s%s", c.graph, mode,
-			strings.Join(serves, ", "), modeSetting, serves[0], c.at())
-	}
-	return nil
 }
 
 // named is a label that a request names, and of which kind it is; kind "" is either.

@@ -133,17 +133,9 @@ func (c *cli) submit(ctx context.Context, cmd *cobra.Command, f *feed, in input)
 	if err := checkEvent(f.event, in); err != nil {
 		return err
 	}
-	if err := c.checkPinned(); err != nil {
-		return err
-	}
 	err = c.open(ctx, cmd, target.WaitAll, func(ctx context.Context, s *target.Session) error {
 		if err := c.rules(ctx, s, sch, source); err != nil {
 			return err
-		}
-		if f.event.Op != events.OpDelete {
-			if err := c.checkGraph(ctx, s); err != nil {
-				return err
-			}
 		}
 		return c.job(ctx, s, f, &in)
 	})

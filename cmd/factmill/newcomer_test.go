@@ -117,21 +117,18 @@ func TestKeptDocumentsAreSaid(t *testing.T) {
 	require.EqualError(t, jobResult(c, st), "job j1 was rolled back, nothing of it is in the graph: bad_json: no")
 }
 
-// A mode that this build does not serve is refused wherever it could be put into the graph, before anything is started.
-func TestUnservedModes(t *testing.T) {
+// A mode that asks a model needs one named, wherever the mode comes from.
+func TestAModeNeedsItsModel(t *testing.T) {
 	for _, mode := range []string{"llm", "hybrid"} {
-		require.NotContains(t, extractor.Modes(), mode)
 		for _, args := range [][]string{
 			{"settings", "put", "extractor.mode=" + mode}, {"run", "docs", "--extractor.mode", mode}, {"ingest", "docs", "--extractor.mode", mode},
-			{"ingest", "docs", "--extractor.mode", mode, "--nats", "nats://127.0.0.1:1"}, {"update", "k", "docs/a.txt", "--extractor.mode", mode},
-			{"up", "--extractor.mode", mode}, {"demo", "--extractor.mode", mode},
-			{"serve", "extractor", "--extractor.mode", mode, "--nats", "nats://127.0.0.1:1"},
+			{"update", "k", "docs/a.txt", "--extractor.mode", mode},
 		} {
 			p := newPlace(t)
 			p.file("docs/a.txt", "x")
 			r := p.run("", args...)
-			require.Equal(t, result{exitUsage, "", "factmill: extractor.mode \"" + mode + "\" is not served by this build, which serves rules: choose that\n"}, r, "%v", args)
-			require.NoDirExists(t, filepath.Join(p.home, ".local"))
+			require.Equal(t, exitUsage, r.code, "%v: %s", args, r.err)
+			require.Contains(t, r.err, "extractor.mode is "+mode+" and ollama.model is empty: name the model", "%v", args)
 		}
 	}
 }

@@ -90,9 +90,6 @@ func (c *cli) checkServed(chosen []target.Builder) error {
 				return usagef("serve committer needs a data directory: give --data DIR, FACTMILL_DATA, or data in the configuration file")
 			}
 		case "extractor":
-			if err := c.checkPinned(); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/settings"
+	"github.com/factmill/factmill/services/extractor"
 )
 
 func (c *cli) settingsCmd() *cobra.Command {
@@ -58,12 +60,10 @@ Settings are: ` + strings.Join(settings.Names(), ", ") + ".",
 				}
 				req.Settings[name] = v
 			}
-			if mode, ok := req.Settings[modeSetting]; ok {
-				if err := checkMode(strings.TrimSpace(mode)); err != nil {
+			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
+				if err := c.digest(ctx, s, req.Settings); err != nil {
 					return err
 				}
-			}
-			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
 				raw, err := s.Ask(ctx, "settings.put", req)
 				if err != nil {
 					return err
@@ -88,6 +88,9 @@ Settings are: ` + strings.Join(settings.Names(), ", ") + ".",
 // pin puts the pipeline settings that file, environment and flags chose into the graph, and says what changed.
 func (c *cli) pin(ctx context.Context, s *target.Session) error {
 	pinned := c.cfg.Pinned()
+	if err := c.digest(ctx, s, pinned); err != nil {
+		return err
+	}
 	if len(pinned) == 0 {
 		return nil
 	}
@@ -101,6 +104,44 @@ func (c *cli) pin(ctx context.Context, s *target.Session) error {
 	}
 	for _, x := range r.Changed {
 		c.say("graph %s: setting %s", c.graph, x)
+	}
+	return nil
+}
+
+// digestLimit is how long a model server may take to say what it has.
+const digestLimit = 3 * time.Second
+
+// digest adds the digest of the graph's model to settings that are about to be put, so that another model under the same name is noticed.
+// It asks the server of ollama.url where that is this process's own or was given; one that does not answer is no reason to fail.
+func (c *cli) digest(ctx context.Context, s *target.Session, put map[string]string) error {
+	if _, given := put["ollama.model_digest"]; given || !s.Embedded && c.cfg.Source("ollama.url") == "default" {
+		return nil
+	}
+	raw, err := s.Ask(ctx, "settings.get", nil)
+	if err != nil {
+		return fmt.Errorf("pipeline settings: %w", err)
+	}
+	r, err := decode[api.SettingsReply](raw)
+	if err != nil {
+		return err
+	}
+	value := func(name string) string {
+		if v, ok := put[name]; ok {
+			return strings.TrimSpace(v)
+		}
+		return r.Settings[name]
+	}
+	if name := value("ollama.model"); name != "" && value("extractor.mode") != extractor.ModeRules {
+		ctx, cancel := context.WithTimeout(ctx, digestLimit)
+		defer cancel()
+		digest, err := extractor.ModelDigest(ctx, c.cfg.Get("ollama.url"), name)
+		if err != nil {
+			c.say("%v; ollama.model_digest stays as it is", err)
+			return nil
+		}
+		if digest != r.Settings["ollama.model_digest"] {
+			put["ollama.model_digest"] = digest
+		}
 	}
 	return nil
 }

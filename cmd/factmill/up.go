@@ -56,9 +56,6 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 	if err != nil {
 		return nil, usage(err)
 	}
-	if err := c.checkPinned(); err != nil {
-		return nil, err
-	}
 	o := c.target(cmd)
 	o.Wait = target.WaitAll
 	o.Listen, o.HTTP, o.Log = listen, http, c.logger(slog.LevelInfo)

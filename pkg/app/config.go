@@ -57,6 +57,8 @@ func buildKeys() []Key {
 		{Name: "store.reserve", Default: "268435456", Help: "bytes of free disk that commits leave alone"},
 		{Name: "ollama.url", Default: "http://127.0.0.1:11434", Help: "Ollama server"},
 		{Name: "ollama.slots", Default: "1", Help: "model calls in flight a replica"},
+		{Name: "ollama.timeout", Default: "10m", Help: "how long one model call may take"},
+		{Name: "extractor.reply_cache", Default: "33554432", Help: "bytes of kept model replies held in memory"},
 		{Name: "vectors.route", Default: "native", Help: "native or milvus"},
 		{Name: "milvus.address", Help: "Milvus server"},
 		{Name: "milvus.collection", Default: "factmill", Help: "Milvus collection"},
@@ -122,12 +124,12 @@ func LoadConfig(file string, environ []string, flags map[string]string) (*Config
 }
 
 func (c *Config) check() error {
-	for _, n := range []string{"bus.ack_wait", "job.lease"} {
+	for _, n := range []string{"bus.ack_wait", "job.lease", "ollama.timeout"} {
 		if d, err := time.ParseDuration(c.Get(n)); err != nil || d < 100*time.Millisecond {
 			return fmt.Errorf("%s is %q: it must be a duration of at least 100ms", n, c.Get(n))
 		}
 	}
-	for _, k := range []string{"loader.max_document", "loader.concurrency", "chunker.concurrency", "extractor.concurrency", "resolver.concurrency", "store.cache", "store.reserve", "ollama.slots"} {
+	for _, k := range []string{"loader.max_document", "loader.concurrency", "chunker.concurrency", "extractor.concurrency", "resolver.concurrency", "store.cache", "store.reserve", "ollama.slots", "extractor.reply_cache"} {
 		if n, err := strconv.ParseInt(c.Get(k), 10, 64); err != nil || n < 0 || (n == 0 && k != "store.reserve") {
 			return fmt.Errorf("%s is %q: it must be a positive whole number", k, c.Get(k))
 		}

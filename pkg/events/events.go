@@ -214,6 +214,9 @@ type ExtractionStats struct {
 	Properties int             `json:"properties"`
 }
 
+// StageEscalation is the stage of failures of a model beside the rules.
+const StageEscalation = "escalation"
+
 // EscalationStats of one document (hybrid and llm modes).
 type EscalationStats struct {
 	Mode             string `json:"mode"`
@@ -225,6 +228,26 @@ type EscalationStats struct {
 	PromptTokens     int    `json:"prompt_tokens"`
 	CompletionTokens int    `json:"completion_tokens"`
 	CacheHits        int    `json:"cache_hits"`
+	// Requests to the model, repairs and retries included, and the time they took.
+	Requests int   `json:"requests"`
+	Repaired int   `json:"repaired"`
+	Millis   int64 `json:"model_ms"`
+}
+
+// Add counts those of another document in. The mode is the last one's.
+func (s *EscalationStats) Add(o EscalationStats) {
+	s.Mode = o.Mode
+	s.Total += o.Total
+	s.Eligible += o.Eligible
+	s.Escalated += o.Escalated
+	s.Left += o.Left
+	s.Failed += o.Failed
+	s.PromptTokens += o.PromptTokens
+	s.CompletionTokens += o.CompletionTokens
+	s.CacheHits += o.CacheHits
+	s.Requests += o.Requests
+	s.Repaired += o.Repaired
+	s.Millis += o.Millis
 }
 
 // ResolutionStats of one document.

@@ -81,6 +81,9 @@ type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	TraceID string `json:"trace_id,omitempty"`
+	// Reply is the beginning of what a model answered, where that was the fault, and Attempt how often it was asked.
+	Reply   string `json:"reply,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
 }
 
 // Candidate kinds.

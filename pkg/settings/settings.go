@@ -285,6 +285,9 @@ func (p Pipeline) Apply(values map[string]string) (Pipeline, error) {
 	for n := range values {
 		names = append(names, n)
 	}
+	if m, ok := values["ollama.model"]; ok && strings.TrimSpace(m) != p.Extractor.Model {
+		p.Extractor.ModelDigest = "" // another model's
+	}
 	// Descending, so that chunker.size moves its default quarter before chunker.min_size is set on purpose.
 	sort.Sort(sort.Reverse(sort.StringSlice(names)))
 	for _, n := range names {

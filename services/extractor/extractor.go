@@ -3,11 +3,10 @@
 package extractor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/app"
@@ -25,15 +24,12 @@ import (
 // Name of the service, of its durable consumer, and of the stage in failures.
 const Name = "extractor"
 
-// ModeRules is the mode without a model.
-const ModeRules = "rules"
-
-// served are the values of extractor.mode that this build works with.
-var served = []string{ModeRules}
-
-// Modes lists the values of extractor.mode that this build serves: jobs of any other are handed back, and stand still unless
-// another extractor takes them.
-func Modes() []string { return slices.Clone(served) }
+// Modes: without a model, with one, and with one where the rules leave something unclear.
+const (
+	ModeRules  = "rules"
+	ModeLLM    = "llm"
+	ModeHybrid = "hybrid"
+)
 
 // Schemas gives the schema that a job runs under; *schemacache.Cache does.
 type Schemas interface {
@@ -45,6 +41,7 @@ type Stage struct {
 	schemas Schemas
 	pinned  []pin
 	metrics *metrics
+	models  *models
 	plans   plans
 }
 
@@ -54,18 +51,26 @@ func NewStage(cfg Config, deps app.Deps, schemas Schemas) (*Stage, error) {
 	if err != nil {
 		return nil, app.Misconfigured(err)
 	}
-	m, err := newMetrics(deps.WithDefaults().Metrics)
+	deps = deps.WithDefaults()
+	m, err := newMetrics(deps.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	return &Stage{schemas: schemas, pinned: pinned, metrics: m}, nil
+	mod, err := newModels(cfg.WithDefaults(), deps)
+	if err != nil {
+		return nil, err
+	}
+	return &Stage{schemas: schemas, pinned: pinned, metrics: m, models: mod}, nil
 }
+
+// Close ends what the stage holds.
+func (s *Stage) Close() { s.models.close() }
 
 // Handle reads one document. Its output is one *events.Extracted.
 //
-// Errors are classified: a job whose mode, settings or schema this build or this operator does not serve is handed back; while nobody
-// answers for the schema the stage pauses; a chunk that cannot be read fails the document under the policy raise, and is a counted
-// failure under the others.
+// Errors are classified: a job whose settings, model or schema this build or this operator does not serve is handed back; while nobody
+// answers for the schema, or no model server is there for a job that needs one, the stage pauses; a chunk that cannot be read fails the
+// document under the policy raise, and is a counted failure under the others.
 func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, error) {
 	e, ok := in.Event.(*events.Chunked)
 	if !ok {
@@ -78,7 +83,10 @@ func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, er
 	if err != nil {
 		return nil, err
 	}
-	p := s.plans.of(sch, e.Job.Settings)
+	p, err := s.plans.of(sch, e.Job.Settings, s.models)
+	if err != nil {
+		return nil, fault.Fatal("settings_invalid", "job %s: %w", e.Job.ID, err)
+	}
 	if p.fingerprint != e.Job.ExtractionFP {
 		return nil, fault.CannotServe("job %s of graph %s has the extraction fingerprint %s, this build makes %s of its settings",
 			e.Job.ID, e.Job.Graph, e.Job.ExtractionFP, p.fingerprint)
@@ -100,9 +108,6 @@ func (s *Stage) serves(j events.Job) error {
 		if got := j.Settings.Get(p.name); got != p.value {
 			return fault.CannotServe("job %s of graph %s has %s %q, this extractor is pinned to %q", j.ID, j.Graph, p.name, got, p.value)
 		}
-	}
-	if mode := j.Settings.Extractor.Mode; !slices.Contains(served, mode) {
-		return fault.CannotServe("job %s of graph %s has extractor.mode %q, this build serves %s", j.ID, j.Graph, mode, strings.Join(served, ", "))
 	}
 	return nil
 }
@@ -133,7 +138,7 @@ func (s *Stage) schema(ctx context.Context, j events.Job) (*schema.Schema, error
 // read runs the mode and the validator over the chunks of one document.
 func (s *Stage) read(ctx context.Context, e *events.Chunked, p *plan, trace string) (*events.Extracted, error) {
 	out := &events.Extracted{Job: e.Job, Doc: e.Doc, DocID: fingerprint.DocumentID(e.Doc.Key)}
-	doc := extract.Document{Title: e.Title, Text: e.Text, Chunks: e.Chunks}
+	doc := extract.Document{Graph: e.Job.Graph, Job: e.Job.ID, Title: e.Title, Text: e.Text, Chunks: e.Chunks}
 	for i, c := range e.Chunks {
 		if c.Start < 0 || c.End < c.Start || c.End > len(e.Text) {
 			return nil, fault.Fatal("bad_chunk", "document %q: chunk %d is %d…%d of a text of %d bytes", e.Doc.Key, i, c.Start, c.End, len(e.Text))
@@ -144,32 +149,66 @@ func (s *Stage) read(ctx context.Context, e *events.Chunked, p *plan, trace stri
 		return nil, fmt.Errorf("read document %q: %w", e.Doc.Key, err)
 	}
 	defer r.Close()
+	s.models.takes(p.settings)
 	v := validate.New(p.schema, p.settings, validate.Options{Extractor: p.extractor.Name(), NoCandidates: e.Job.NoCandidates})
 	out.Extraction.Chunks = []graph.ChunkItems{}
 	for i := range e.Chunks {
 		items, err := r.Read(ctx, i)
 		out.Stats.Processed++
+		got := graph.ChunkItems{State: graph.Failed}
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil, &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: err}
+			f, partial, err := failure(ctx, e, i, err, trace)
+			if err != nil {
+				return nil, err
 			}
-			if e.Job.ErrorPolicy == events.PolicyRaise {
-				return nil, fault.Bad("chunk_failed", "document %q, chunk %d: %w", e.Doc.Key, i, err)
+			out.Stats.Failures = append(out.Stats.Failures, *f)
+			if partial {
+				items.Incomplete = true
+				got = v.Chunk(doc.Chunk(i), e.Chunks[i].Start, items)
+				tally(&out.Stats, got)
 			}
-			f := graph.Failure{Stage: Name, Item: fmt.Sprintf("%s#%d", e.Doc.Key, i), Code: "chunk_failed", Message: err.Error(), TraceID: trace}
-			out.Stats.Failures = append(out.Stats.Failures, f)
-			out.Extraction.Chunks = append(out.Extraction.Chunks, graph.ChunkItems{Index: i, State: graph.Failed, Failure: &f})
-			continue
+			got.Failure = f
+		} else {
+			got = v.Chunk(doc.Chunk(i), e.Chunks[i].Start, items)
+			tally(&out.Stats, got)
 		}
-		got := v.Chunk(doc.Chunk(i), e.Chunks[i].Start, items)
 		got.Index = i
-		tally(&out.Stats, got)
 		if got.State != "" || len(got.Entities)+len(got.Relations)+len(got.Candidates) > 0 {
 			out.Extraction.Chunks = append(out.Extraction.Chunks, got)
 		}
 	}
+	if c, ok := r.(extract.Counter); ok {
+		n := c.Counts()
+		out.Escalation = &n
+	}
 	out.Extraction.Dropped = v.Dropped()
 	return out, nil
+}
+
+// failure is what becomes of a chunk that could not be read as it should be: a counted failure, or the error of its document. partial
+// says that what was read of it counts.
+func failure(ctx context.Context, e *events.Chunked, i int, err error, trace string) (f *graph.Failure, partial bool, _ error) {
+	if ctx.Err() != nil {
+		return nil, false, &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: err}
+	}
+	var dependency *fault.Error
+	if errors.As(err, &dependency) {
+		return nil, false, fmt.Errorf("document %q: %w", e.Doc.Key, err)
+	}
+	chunk := &extract.Failure{Code: "chunk_failed", Err: err}
+	errors.As(err, &chunk)
+	f = &graph.Failure{
+		Stage: cmp.Or(chunk.Stage, Name), Item: fmt.Sprintf("%s#%d", e.Doc.Key, i), Code: chunk.Code, Message: chunk.Error(), TraceID: trace,
+		Reply: chunk.Reply, Attempt: chunk.Attempt,
+	}
+	if e.Job.ErrorPolicy == events.PolicyRaise && !chunk.Tolerated {
+		said := ""
+		if chunk.Reply != "" {
+			said = fmt.Sprintf(" (after %d requests, the last reply: %.300q)", chunk.Attempt, chunk.Reply)
+		}
+		return nil, false, fault.Bad(chunk.Code, "document %q, chunk %d: %w%s", e.Doc.Key, i, chunk.Err, said)
+	}
+	return f, chunk.Partial, nil
 }
 
 func tally(st *events.ExtractionStats, c graph.ChunkItems) {
@@ -230,6 +269,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer s.Close()
 	fleet := make(chan error, 1)
 	go func() { // ends with ctx; its error is waited for below
 		defer stop()
@@ -237,8 +277,8 @@ func (s *Service) Run(ctx context.Context) error {
 		fleet <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
 	}()
 	err := s.deps.Conn.Run(ctx, bus.RunConfig{
-		Service: Name, Stream: bus.StreamChunked, Durable: bus.DurableExtractor, Concurrency: s.cfg.Concurrency,
-		Status: &s.status, Log: s.deps.Log, Metrics: s.deps.Metrics, Now: s.deps.Now,
+		Service: Name, Stream: bus.StreamChunked, Durable: bus.DurableExtractor, Concurrency: max(s.cfg.Concurrency, s.cfg.Slots+1),
+		Gate: &s.models.gate, Status: &s.status, Log: s.deps.Log, Metrics: s.deps.Metrics, Now: s.deps.Now,
 	}, s.Stage)
 	stop()
 	return errors.Join(err, <-fleet)

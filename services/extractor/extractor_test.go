@@ -35,7 +35,7 @@ func job(s *schema.Schema) events.Job {
 	set := settings.Default()
 	return events.Job{
 		Graph: "default", ID: "j1", Attempt: 1, Op: events.OpAdd, SchemaRevision: 1, SchemaFP: s.Fingerprint(),
-		ChunkerFP: set.ChunkerFingerprint(), ExtractionFP: set.ExtractionFingerprint(s, "", ""), Settings: set, ErrorPolicy: events.PolicyRaise,
+		ChunkerFP: set.ChunkerFingerprint(), ExtractionFP: set.ExtractionFingerprint(s), Settings: set, ErrorPolicy: events.PolicyRaise,
 	}
 }
 
@@ -123,7 +123,8 @@ func TestHandleRefuses(t *testing.T) {
 		want fault.Class
 	}{
 		{"another fingerprint", class(extractor.Config{}, func(e *events.Chunked) { e.Job.ExtractionFP = "x" }, good), fault.Unserved},
-		{"another mode", class(extractor.Config{}, func(e *events.Chunked) { e.Job.Settings.Extractor.Mode = "llm" }, good), fault.Unserved},
+		{"a pinned mode", class(extractor.Config{Pinned: map[string]string{"extractor.mode": "llm"}}, none, good), fault.Unserved},
+		{"a mode without its model", class(extractor.Config{}, func(e *events.Chunked) { e.Job.Settings.Extractor.Mode = "llm" }, good), fault.Permanent},
 		{"a pinned setting", class(extractor.Config{Pinned: map[string]string{"extractor.floor": "0.2"}}, none, good), fault.Unserved},
 		{"another schema", class(extractor.Config{}, func(e *events.Chunked) { e.Job.SchemaFP = "x" }, good), fault.Unserved},
 		{"unreadable schema", class(extractor.Config{}, none, fixed{err: fmt.Errorf("x: %w", schemacache.ErrUnreadable)}), fault.Unserved},
@@ -142,10 +143,9 @@ func TestHandleRefuses(t *testing.T) {
 	require.Equal(t, fault.Permanent, fault.Of(err).Class)
 	_, err = extractor.NewStage(extractor.Config{Pinned: map[string]string{"extractor.floor": "much"}}, app.Deps{}, good)
 	require.ErrorContains(t, err, "extractor.floor")
-	// One that this build does not serve would hand every job back.
-	require.Equal(t, []string{"rules"}, extractor.Modes())
-	_, err = extractor.NewStage(extractor.Config{Pinned: map[string]string{"extractor.mode": "llm"}}, app.Deps{}, good)
-	require.EqualError(t, err, `extractor.mode is "llm": this build serves rules`)
+	require.ErrorIs(t, err, app.ErrConfig)
+	_, err = extractor.NewStage(extractor.Config{ModelURL: "ftp://x"}, app.Deps{}, good)
+	require.EqualError(t, err, `ollama.url is "ftp://x": it must be an http or https address`)
 	require.ErrorIs(t, err, app.ErrConfig)
 	_, err = extractor.NewStage(extractor.Config{Pinned: map[string]string{"chunker.size": "300"}}, app.Deps{}, good)
 	require.NoError(t, err)

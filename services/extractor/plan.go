@@ -27,15 +27,19 @@ type plans struct {
 	list []*plan // last used first; guarded by mu
 }
 
-func (p *plans) of(s *schema.Schema, set settings.Pipeline) *plan {
+func (p *plans) of(s *schema.Schema, set settings.Pipeline, m *models) (*plan, error) {
 	if found := p.find(s, set.Extractor); found != nil {
-		return found
+		return found, nil
 	}
-	made := newPlan(s, set)
+	made := &plan{schema: s, settings: set.Extractor, fingerprint: set.ExtractionFingerprint(s)}
+	var err error
+	if made.extractor, err = m.extractor(s, set.Extractor, made.fingerprint); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list = append([]*plan{made}, p.list[:min(len(p.list), maxPlans-1)]...)
-	return made
+	return made, nil
 }
 
 func (p *plans) find(s *schema.Schema, set settings.Extractor) *plan {

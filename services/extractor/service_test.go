@@ -3,6 +3,7 @@ package extractor_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -59,10 +60,10 @@ func TestService(t *testing.T) {
 	require.Equal(t, 2, relations)
 
 	other := chunked(schema.Default(), "x")
-	other.Doc.Token, other.Job.Settings.Extractor.Mode = "third", "llm"
+	other.Doc.Token, other.Job.ExtractionFP = "third", "another"
 	require.NoError(t, conn.Publish(t.Context(), other))
 	testkit.Await(t, "the reason", func() bool { return s.Ready() != nil })
-	require.ErrorContains(t, s.Ready(), `extractor.mode "llm"`)
+	require.ErrorContains(t, s.Ready(), "extraction fingerprint another")
 	require.EqualValues(t, 1, messages(bus.StreamChunked))
 	stop()
 }
@@ -77,5 +78,8 @@ func TestRunWithoutConnection(t *testing.T) {
 func TestFromConfig(t *testing.T) {
 	cfg, err := app.LoadConfig("", []string{"FACTMILL_EXTRACTOR_FLOOR=0.2"}, map[string]string{"extractor.concurrency": "3"})
 	require.NoError(t, err)
-	require.Equal(t, extractor.Config{Pinned: map[string]string{"extractor.floor": "0.2"}, Concurrency: 3}, extractor.FromConfig(cfg))
+	require.Equal(t, extractor.Config{
+		Pinned: map[string]string{"extractor.floor": "0.2"}, Concurrency: 3, ModelURL: "http://127.0.0.1:11434", Slots: 1,
+		ModelTimeout: 10 * time.Minute, ReplyMemory: 32 << 20,
+	}, extractor.FromConfig(cfg))
 }

@@ -212,11 +212,16 @@ func (l *live) addResolved(e *events.Resolved, size int) bool {
 	l.resolved++
 	x := &l.summary.Stages.Extraction
 	x.ChunksProcessed += e.Extraction.Processed
-	x.ChunksFailed += len(e.Extraction.Failures)
 	x.Entities += e.Extraction.Entities
 	x.Relations += e.Extraction.Relations
 	x.Properties += e.Extraction.Properties
 	for _, f := range e.Extraction.Failures {
+		// A chunk that the rules read and a model did not is no failed chunk.
+		if f.Stage == events.StageEscalation {
+			l.summary.Stages.Escalation.Failures.Add(f)
+			continue
+		}
+		x.ChunksFailed++
 		x.Failures.Add(f)
 	}
 	for _, n := range e.Dropped {
@@ -225,16 +230,7 @@ func (l *live) addResolved(e *events.Resolved, size int) bool {
 	l.summary.Stages.Resolution.Exact += e.Resolution.Exact
 	l.summary.Stages.Resolution.Compared += e.Resolution.Compared
 	if s := e.Escalation; s != nil {
-		t := &l.summary.Stages.Escalation.EscalationStats
-		t.Mode = s.Mode
-		t.Total += s.Total
-		t.Eligible += s.Eligible
-		t.Escalated += s.Escalated
-		t.Left += s.Left
-		t.Failed += s.Failed
-		t.PromptTokens += s.PromptTokens
-		t.CompletionTokens += s.CompletionTokens
-		t.CacheHits += s.CacheHits
+		l.summary.Stages.Escalation.EscalationStats.Add(*s)
 	}
 	l.settled(was, d)
 	return true

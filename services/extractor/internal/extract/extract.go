@@ -6,9 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 )
 
@@ -22,14 +24,41 @@ type Extractor interface {
 
 // Reader says the items of one document's chunks.
 type Reader interface {
-	// Read returns the items of chunk i, with offsets from the chunk's start. An error fails the chunk, not the document.
-	// The items are valid until the next call.
+	// Read returns the items of chunk i, with offsets from the chunk's start. The items are valid until the next call. A *Failure
+	// fails the chunk, not the document; any other error is of the document.
 	Read(ctx context.Context, i int) (Items, error)
 	Close()
 }
 
+// Counter is a Reader that asks a model.
+type Counter interface {
+	// Counts is what was asked, complete when every chunk was read.
+	Counts() events.EscalationStats
+}
+
+// Failure is a chunk that could not be read as it should be.
+type Failure struct {
+	// Stage in summaries: "extractor", or "escalation" where the chunk was read all the same, without what a model would have added.
+	Stage string
+	Code  string
+	// Reply is the beginning of what a model answered, and Attempt how many times it was asked.
+	Reply   string
+	Attempt int
+	// Partial: the items that came with the failure count.
+	Partial bool
+	// Tolerated: the job goes on whatever its policy.
+	Tolerated bool
+	Err       error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
 // Document is what a mode reads.
 type Document struct {
+	// Graph and Job are whose replies and tokens a model's are.
+	Graph, Job string
+
 	Title  string
 	Text   string
 	Chunks []graph.Chunk
@@ -52,8 +81,23 @@ type Items struct {
 	Incomplete bool
 }
 
+// Clone returns a copy that stays valid.
+func (it Items) Clone() Items {
+	it.Entities = slices.Clone(it.Entities)
+	for i := range it.Entities {
+		it.Entities[i].Properties = slices.Clone(it.Entities[i].Properties)
+	}
+	it.Relations = slices.Clone(it.Relations)
+	for i := range it.Relations {
+		it.Relations[i].Properties = slices.Clone(it.Relations[i].Properties)
+	}
+	return it
+}
+
 // Entity is a raw entity mention.
 type Entity struct {
+	// By is the extractor that said it; empty: the mode.
+	By   string
 	Type string
 	Name string
 	// Of is the full name that Name is short for, or empty.
@@ -77,6 +121,7 @@ type Property struct {
 
 // Relation is a raw relation. An end is the place of an entity in Items.Entities, or -1 and a name.
 type Relation struct {
+	By                     string // as an Entity's
 	Type                   string
 	Source, Target         int
 	SourceName, TargetName string

@@ -37,7 +37,7 @@ func (v *Validator) fits(c *schema.Condition, it item) bool {
 		return false
 	case c.Assertion != "" && c.Assertion != it.assertion:
 		return false
-	case c.Extractor != "" && c.Extractor != v.extractor:
+	case c.Extractor != "" && c.Extractor != v.by:
 		return false
 	case c.Sensitive != nil && *c.Sensitive != it.sensitive:
 		return false

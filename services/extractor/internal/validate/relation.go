@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/fingerprint"
@@ -17,7 +18,7 @@ const (
 )
 
 func (c *chunk) relation(r *extract.Relation) {
-	c.reasons = c.reasons[:0]
+	c.reasons, c.by = c.reasons[:0], cmp.Or(r.By, c.extractor)
 	label, swapped, declared := c.schema.CanonRelation(r.Type)
 	if !declared {
 		label = r.Type

@@ -8,6 +8,7 @@
 package validate
 
 import (
+	"cmp"
 	"sort"
 	"strings"
 	"unicode"
@@ -41,6 +42,7 @@ type Validator struct {
 	kept    []int // by place in the raw entities: place among the kept ones, or -1
 	names   []string
 	reasons []string
+	by      string // extractor of the item under check
 	explain func(kind, label, text string, reasons []string)
 }
 
@@ -152,7 +154,7 @@ func drops(reasons []string) bool {
 func (c *chunk) keep(place int) { c.kept = append(c.kept, place) }
 
 func (c *chunk) entity(e *extract.Entity) {
-	c.reasons = c.reasons[:0]
+	c.reasons, c.by = c.reasons[:0], cmp.Or(e.By, c.extractor)
 	at, ok := c.locate(e.Name, e.Quote, span{e.Start, e.End})
 	name := e.Name
 	if ok {
@@ -189,7 +191,7 @@ func (c *chunk) entity(e *extract.Entity) {
 	}
 	c.keep(c.add(graph.EntityItem{
 		Type: label, Name: name, Of: c.fullName(e.Of, name), Start: at.start, End: at.end,
-		Confidence: confidence, Extractor: c.extractor, Rule: e.Rule,
+		Confidence: confidence, Extractor: c.by, Rule: e.Rule,
 	}, e))
 }
 
@@ -259,7 +261,7 @@ func (c *chunk) discard(item graph.CandidateItem) {
 	item.SourceText, item.TargetText = clip(item.SourceText, maxTextRunes), clip(item.TargetText, maxTextRunes)
 	item.Text = clip(item.Text, maxTextRunes)
 	item.Reasons = append([]string(nil), c.reasons...)
-	item.Extractor = c.extractor
+	item.Extractor = c.by
 	c.out.Candidates = append(c.out.Candidates, item)
 }
 

@@ -1,0 +1,213 @@
+// Package model asks a model server for the items of a chunk, and reads what it answers. It is the only package of the extractor
+// that knows such a server.
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ollama/ollama/api"
+)
+
+const (
+	// maxBody of a response, far above what the limits of a call let a model write.
+	maxBody = 8 << 20
+	// digestFresh is how long a digest that fits is believed.
+	digestFresh = 30 * time.Second
+	// askTimeout of the small questions.
+	askTimeout = 10 * time.Second
+)
+
+// Message is one turn of a chat; Role is system, user or assistant.
+type Message struct{ Role, Content string }
+
+// Call is one question.
+type Call struct {
+	Model    string
+	Messages []Message
+	// Format is the JSON schema of the reply.
+	Format json.RawMessage
+	// Context is the tokens that prompt and reply have together, Room those of the reply.
+	Context, Room int
+}
+
+// Answer is what came back.
+type Answer struct {
+	Content string
+	// Cut says that the limit of tokens ended the reply, or that the prompt alone filled the context.
+	Cut bool
+	// Tokens of prompt and reply, as the server counts.
+	PromptTokens, ReplyTokens int
+}
+
+// StatusError is an HTTP status that is no answer.
+type StatusError struct {
+	Status  int
+	Message string
+	// After is what Retry-After says; 0: nothing.
+	After time.Duration
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the model server answers %d: %s", e.Status, e.Message)
+}
+
+// AwayError says that nobody listens, or that the server does not have the model.
+type AwayError struct{ Err error }
+
+func (e *AwayError) Error() string { return e.Err.Error() }
+func (e *AwayError) Unwrap() error { return e.Err }
+
+// Client speaks to one model server. It is safe for concurrent use.
+type Client struct {
+	url     string
+	timeout time.Duration
+	api     *api.Client
+
+	mu      sync.Mutex
+	digests map[string]seen // by model; guarded by mu
+}
+
+type seen struct {
+	digest string
+	at     time.Time
+}
+
+// NewClient makes a client of the server at address. timeout bounds a call.
+func NewClient(address string, timeout time.Duration) (*Client, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("ollama.url is %q: it must be an http or https address", address)
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 64
+	return &Client{
+		url: u.Redacted(), timeout: timeout, api: api.NewClient(u, &http.Client{Transport: transport{t}}), digests: map[string]seen{},
+	}, nil
+}
+
+// transport turns the statuses that are no answers into errors, with what Retry-After says, and bounds bodies.
+type transport struct{ next http.RoundTripper }
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 400 {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxBody), resp.Body}
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return nil, err
+	}
+	e := &StatusError{Status: resp.StatusCode, Message: strings.TrimSpace(string(body)), After: after(resp.Header.Get("Retry-After"))}
+	var said struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &said) == nil && said.Error != "" {
+		e.Message = said.Error
+	}
+	return nil, e
+}
+
+// after reads Retry-After: seconds or a date.
+func after(h string) time.Duration {
+	if n, err := strconv.Atoi(h); err == nil && n > 0 {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(h); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// Chat asks once.
+func (c *Client) Chat(ctx context.Context, call Call) (Answer, error) {
+	ctx, stop := context.WithTimeout(ctx, c.timeout)
+	defer stop()
+	req := &api.ChatRequest{
+		Model: call.Model, Format: call.Format, Stream: new(bool),
+		Options: map[string]any{"temperature": 0, "seed": 1, "num_ctx": call.Context, "num_predict": call.Room},
+	}
+	for _, m := range call.Messages {
+		req.Messages = append(req.Messages, api.Message{Role: m.Role, Content: m.Content})
+	}
+	var a Answer
+	done := false
+	err := c.api.Chat(ctx, req, func(r api.ChatResponse) error {
+		a.Content += r.Message.Content
+		if r.Done {
+			done = true
+			a.PromptTokens, a.ReplyTokens = r.PromptEvalCount, r.EvalCount
+			a.Cut = r.DoneReason == "length" || r.PromptEvalCount >= call.Context
+		}
+		return nil
+	})
+	if err == nil && !done {
+		err = errors.New("the reply broke off")
+	}
+	if err != nil {
+		return Answer{}, c.failed(call.Model, err)
+	}
+	return a, nil
+}
+
+// failed tells what is away from what went wrong.
+func (c *Client) failed(name string, err error) error {
+	var status *StatusError
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusNotFound:
+		return &AwayError{fmt.Errorf("the model server at %s does not have %s (ollama pull %s): %s", c.url, name, name, status.Message)}
+	case errors.As(err, &status):
+		return status
+	case errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns):
+		return &AwayError{fmt.Errorf("no model server at %s: %w", c.url, err)}
+	}
+	return fmt.Errorf("ask %s at %s: %w", name, c.url, err)
+}
+
+// Digest returns the digest of a model on the server. One that is want is believed for a while.
+func (c *Client) Digest(ctx context.Context, name, want string) (string, error) {
+	c.mu.Lock()
+	known, ok := c.digests[name]
+	c.mu.Unlock()
+	if ok && known.digest == want && time.Since(known.at) < digestFresh {
+		return known.digest, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, askTimeout)
+	defer stop()
+	list, err := c.api.List(ctx)
+	if err != nil {
+		return "", c.failed(name, err)
+	}
+	for _, m := range list.Models {
+		if m.Name == name || m.Name == name+":latest" {
+			c.mu.Lock()
+			c.digests[name] = seen{m.Digest, time.Now()}
+			c.mu.Unlock()
+			return m.Digest, nil
+		}
+	}
+	return "", &AwayError{fmt.Errorf("the model server at %s does not have %s: ollama pull %s", c.url, name, name)}
+}

@@ -1,0 +1,93 @@
+package extractor
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/pkg/settings"
+	"github.com/factmill/factmill/services/extractor/internal/extract"
+	"github.com/factmill/factmill/services/extractor/internal/hybrid"
+	"github.com/factmill/factmill/services/extractor/internal/model"
+	"github.com/factmill/factmill/services/extractor/internal/replies"
+	"github.com/factmill/factmill/services/extractor/internal/rules"
+)
+
+// models is what the modes that ask a model share: the server, its slots, and the kept replies.
+type models struct {
+	asker  *model.Asker
+	memory *replies.Store
+	gate   bus.Gate
+	// slow: the last document asks a model, so that another is taken only when nothing waits for a slot.
+	slow    atomic.Bool
+	backlog atomic.Int64
+}
+
+// newModels makes them. Without a connection no reply is kept and no token counted.
+func newModels(cfg Config, deps app.Deps) (*models, error) {
+	c, err := model.NewClient(cfg.ModelURL, cfg.ModelTimeout)
+	if err != nil {
+		return nil, app.Misconfigured(err)
+	}
+	m := &models{}
+	m.slow.Store(true) // until the first document tells
+	m.asker = &model.Asker{Client: c, Log: deps.Log, Replies: replies.None{}, Budget: unbounded{}}
+	m.asker.Slots = model.NewSlots(cfg.Slots, func(n int) {
+		m.backlog.Store(int64(n))
+		m.hold()
+	})
+	if deps.Conn != nil {
+		if m.memory, err = replies.New(deps.Conn, cfg.ReplyMemory); err != nil {
+			return nil, err
+		}
+		m.asker.Replies, m.asker.Budget = m.memory, deps.Conn
+	}
+	return m, nil
+}
+
+func (m *models) close() {
+	if m.memory != nil {
+		m.memory.Close()
+	}
+}
+
+// takes says what kind of document is being read.
+func (m *models) takes(set settings.Extractor) {
+	m.slow.Store(set.Asks())
+	m.hold()
+}
+
+// hold tells the runner whether it may pull another document.
+func (m *models) hold() {
+	slow := m.slow.Load()
+	m.gate.Hold(slow, slow && m.backlog.Load() > 0)
+}
+
+// extractor makes the mode of a plan.
+func (m *models) extractor(s *schema.Schema, set settings.Extractor, fp string) (extract.Extractor, error) {
+	if set.Mode == ModeRules {
+		return rules.New(s), nil
+	}
+	llm, err := model.New(m.asker, s, set, fp)
+	if err != nil || set.Mode == ModeLLM {
+		return llm, err
+	}
+	return hybrid.New(rules.New(s), llm, s, set), nil
+}
+
+// unbounded is the budget of a stage without a broker.
+type unbounded struct{}
+
+func (unbounded) Spend(context.Context, string, string, int) (int, error) { return 0, nil }
+
+// ModelDigest asks the model server at address which digest a model has there.
+func ModelDigest(ctx context.Context, address, name string) (string, error) {
+	c, err := model.NewClient(address, time.Minute)
+	if err != nil {
+		return "", err
+	}
+	return c.Digest(ctx, name, "")
+}
