@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/services/extractor"
 )
 
 // What a newcomer's first hours ask of the program: that it says what happened, what to do next, and never waits without a word.

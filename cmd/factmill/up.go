@@ -72,9 +72,6 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 	if err := c.pin(ctx, s); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := c.checkGraph(ctx, s); err != nil { // it may be put right while this runs
-		c.say("warning: %v", err)
-	}
 	return s, nil
 }
 

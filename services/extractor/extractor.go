@@ -191,12 +191,11 @@ func failure(ctx context.Context, e *events.Chunked, i int, err error, trace str
 	if ctx.Err() != nil {
 		return nil, false, &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: err}
 	}
+	chunk := &extract.Failure{Code: "chunk_failed", Err: err}
 	var dependency *fault.Error
-	if errors.As(err, &dependency) {
+	if !errors.As(err, &chunk) && errors.As(err, &dependency) {
 		return nil, false, fmt.Errorf("document %q: %w", e.Doc.Key, err)
 	}
-	chunk := &extract.Failure{Code: "chunk_failed", Err: err}
-	errors.As(err, &chunk)
 	f = &graph.Failure{
 		Stage: cmp.Or(chunk.Stage, Name), Item: fmt.Sprintf("%s#%d", e.Doc.Key, i), Code: chunk.Code, Message: chunk.Error(), TraceID: trace,
 		Reply: chunk.Reply, Attempt: chunk.Attempt,

@@ -77,12 +77,12 @@ func property(b *strings.Builder, p schema.Property) {
 	if len(p.Enum) > 0 {
 		what = "one of " + strings.Join(p.Enum, ", ")
 	}
-	line(b, "  property ", p.Name+" ("+what+")", p.Description)
+	line(b, "  ", "property "+p.Name+" ("+what+")", p.Description)
 }
 
 // line writes one line of a list; a description has one, whatever the schema's author wrote.
 func line(b *strings.Builder, indent, name, description string) {
-	fmt.Fprintf(b, "- %s%s", indent, name)
+	b.WriteString(indent + "- " + name)
 	if d := strings.Join(strings.Fields(description), " "); d != "" {
 		b.WriteString(": " + d)
 	}

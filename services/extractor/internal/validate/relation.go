@@ -59,7 +59,7 @@ func (c *chunk) relation(r *extract.Relation) {
 	}
 	c.addRelation(graph.RelationItem{
 		Type: label, Source: source.place, Target: target.place, Start: evidence.start, End: evidence.end,
-		Confidence: confidence, Assertion: short, Extractor: c.extractor, Rule: r.Rule,
+		Confidence: confidence, Assertion: short, Extractor: c.by, Rule: r.Rule,
 	}, r)
 }
 
