@@ -51,6 +51,8 @@ type fleetOptions struct {
 	AckWait time.Duration
 	// Lease of jobs. Defaults to a minute.
 	Lease time.Duration
+	// Extractor is the extractor's configuration.
+	Extractor extractor.Config
 	// Roots of the loader.
 	Roots []string
 	// Fake replaces services by name.
@@ -101,7 +103,7 @@ func (f *fleet) build(name string, deps app.Deps) (app.Service, error) {
 	case "chunker":
 		return chunker.New(chunker.Config{}, deps)
 	case "extractor":
-		return extractor.New(extractor.Config{}, deps)
+		return extractor.New(f.opt.Extractor, deps)
 	case "resolver":
 		return resolver.New(resolver.Config{}, deps)
 	case "committer":

@@ -130,6 +130,8 @@ const (
 	ReasonNotInEnum          = "not_in_enum"
 	ReasonBadName            = "bad_name"
 	ReasonLimit              = "limit"
+	// ReasonInstruction: a model's item whose evidence is a text that tells its reader what to do.
+	ReasonInstruction = "instruction"
 )
 
 // What the resolver makes of an extraction: assertions between identified entities.

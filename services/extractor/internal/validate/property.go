@@ -67,6 +67,9 @@ func (c *chunk) checkProperty(p *extract.Property, prop schema.Property, declare
 			c.fault(graph.ReasonNoEvidence)
 		}
 	}
+	if ok && c.by != byRules && c.instructed(where) {
+		c.fault(graph.ReasonInstruction)
+	}
 	if len(c.reasons) == 0 && len(c.manual) > 0 {
 		it := item{kind: graph.KindProperty, label: name, assertion: Explicit, confidence: confidence, sensitive: prop.Sensitive}
 		qualified := it

@@ -36,6 +36,9 @@ func (c *chunk) relation(r *extract.Relation) {
 	if !ok && (len(c.reasons) == 0 || c.reasons[0] != graph.ReasonNoEvidence) {
 		c.fault(graph.ReasonNoEvidence)
 	}
+	if ok && c.by != byRules && c.instructed(evidence) {
+		c.fault(graph.ReasonInstruction)
+	}
 	if len(c.reasons) == 0 && len(c.manual) > 0 && c.asks(item{kind: graph.KindRelation, label: label, assertion: assertion, confidence: confidence}) {
 		c.fault(graph.ReasonPolicy)
 	}

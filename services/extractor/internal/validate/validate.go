@@ -22,6 +22,9 @@ import (
 	"github.com/factmill/factmill/services/extractor/internal/prose"
 )
 
+// byRules is the one extractor that no text can tell what to do.
+const byRules = "rules"
+
 const (
 	maxNameRunes  = 200
 	maxLabelRunes = 128 // of a label as seen, in candidates and counts
@@ -134,6 +137,8 @@ type chunk struct {
 	out       graph.ChunkItems
 	entities  int // that were not dropped: kept and candidates
 	relations int
+	orders    []span // what speaks to the reader; valid when looked
+	looked    bool
 }
 
 // fault notes a reason of the item under check.
@@ -157,6 +162,9 @@ func (c *chunk) entity(e *extract.Entity) {
 	c.reasons, c.by = c.reasons[:0], cmp.Or(e.By, c.extractor)
 	at, ok := c.locate(e.Name, e.Quote, span{e.Start, e.End})
 	name := e.Name
+	if ok && c.by != byRules {
+		at = c.outside(e.Name, at)
+	}
 	if ok {
 		name = c.text[at.start:at.end]
 	} else {
@@ -172,6 +180,9 @@ func (c *chunk) entity(e *extract.Entity) {
 		c.fault(graph.ReasonUndeclaredLabel)
 	}
 	confidence := c.score(e.Confidence, c.cfg.EntityCut, graph.ReasonEntityBand)
+	if ok && c.by != byRules && c.instructed(at) {
+		c.fault(graph.ReasonInstruction)
+	}
 	if len(c.reasons) == 0 && len(c.manual) > 0 && c.asks(item{kind: graph.KindEntity, label: label, assertion: "explicit", confidence: confidence}) {
 		c.fault(graph.ReasonPolicy)
 	}
