@@ -21,9 +21,10 @@ type models struct {
 	asker  *model.Asker
 	memory *replies.Store
 	gate   bus.Gate
-	// slow: the last document asks a model, so that another is taken only when nothing waits for a slot.
+	// slow: the last document asks a model, so that another is taken only when little waits for a slot.
 	slow    atomic.Bool
 	backlog atomic.Int64
+	slots   int64
 }
 
 // newModels makes them. Without a connection no reply is kept and no token counted.
@@ -32,7 +33,7 @@ func newModels(cfg Config, deps app.Deps) (*models, error) {
 	if err != nil {
 		return nil, app.Misconfigured(err)
 	}
-	m := &models{}
+	m := &models{slots: int64(cfg.Slots)}
 	m.slow.Store(true) // until the first document tells
 	m.asker = &model.Asker{Client: c, Log: deps.Log, Replies: replies.None{}, Budget: unbounded{}}
 	m.asker.Slots = model.NewSlots(cfg.Slots, func(n int) {
@@ -60,10 +61,11 @@ func (m *models) takes(set settings.Extractor) {
 	m.hold()
 }
 
-// hold tells the runner whether it may pull another document.
+// hold tells the runner whether it may pull another document: while fewer chunks wait than there are slots, since all calls may end at
+// once.
 func (m *models) hold() {
 	slow := m.slow.Load()
-	m.gate.Hold(slow, slow && m.backlog.Load() > 0)
+	m.gate.Hold(slow, slow && m.backlog.Load() >= m.slots)
 }
 
 // extractor makes the mode of a plan.
