@@ -36,6 +36,14 @@ PROOFS = ^($(shell grep -l '^//go:build proof' integration/*_test.go | xargs gre
 test/proof: ## the crash matrix, broker faults, leases, and 10,000 documents in one job
 	go test -tags proof ./integration -run '$(PROOFS)' -timeout 25m
 
+.PHONY: real/ollama
+real/ollama: ## build a real Ollama with a small model into .real/ollama (ten minutes of CPU, once)
+	./make/real/ollama.sh
+
+.PHONY: test/real
+test/real: ## the tests against real servers that make real/… set up; says which are absent
+	go test -tags real ./integration -run '^TestReal' -v -timeout 60m
+
 .PHONY: test/short
 test/short: ## unit tests without the end-to-end ones
 	go test -short ./pkg/... $(foreach s,$(SERVICES),./services/$(s)/...) ./cmd/factmill/...
