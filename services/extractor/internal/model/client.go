@@ -3,6 +3,7 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,8 +71,10 @@ func (e *AwayError) Unwrap() error { return e.Err }
 
 // Client speaks to one model server. It is safe for concurrent use.
 type Client struct {
-	url     string
+	url     string // for people
+	base    *url.URL
 	timeout time.Duration
+	http    *http.Client
 	api     *api.Client
 
 	mu      sync.Mutex
@@ -94,9 +97,8 @@ func NewClient(address string, timeout time.Duration) (*Client, error) {
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
-	return &Client{
-		url: u.Redacted(), timeout: timeout, api: api.NewClient(u, &http.Client{Transport: transport{t}}), digests: map[string]seen{},
-	}, nil
+	h := &http.Client{Transport: transport{t}}
+	return &Client{url: u.Redacted(), base: u, timeout: timeout, http: h, api: api.NewClient(u, h), digests: map[string]seen{}}, nil
 }
 
 // transport turns the statuses that are no answers into errors, with what Retry-After says, and bounds bodies.
@@ -151,24 +153,44 @@ func (c *Client) Chat(ctx context.Context, call Call) (Answer, error) {
 	for _, m := range call.Messages {
 		req.Messages = append(req.Messages, api.Message{Role: m.Role, Content: m.Content})
 	}
-	var a Answer
-	done := false
-	err := c.api.Chat(ctx, req, func(r api.ChatResponse) error {
-		a.Content += r.Message.Content
-		if r.Done {
-			done = true
-			a.PromptTokens, a.ReplyTokens = r.PromptEvalCount, r.EvalCount
-			a.Cut = r.DoneReason == "length" || r.PromptEvalCount >= call.Context
-		}
-		return nil
-	})
-	if err == nil && !done {
+	r, err := c.chat(ctx, req)
+	if err == nil && !r.Done {
 		err = errors.New("the reply broke off")
 	}
 	if err != nil {
 		return Answer{}, c.failed(call.Model, err)
 	}
-	return a, nil
+	return Answer{
+		Content: r.Message.Content, PromptTokens: r.PromptEvalCount, ReplyTokens: r.EvalCount,
+		Cut: r.DoneReason == "length" || r.PromptEvalCount >= call.Context,
+	}, nil
+}
+
+// chat posts the library's request and reads its response. The library's own call reads every reply through a new buffer of megabytes,
+// whose clearing costs more than the rest of a call.
+func (c *Client) chat(ctx context.Context, req *api.ChatRequest) (r api.ChatResponse, err error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return r, fmt.Errorf("encode a question: %w", err)
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.JoinPath("/api/chat").String(), bytes.NewReader(body))
+	if err != nil {
+		return r, err
+	}
+	post.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(post)
+	if err != nil {
+		return r, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("the response is not what a model server sends: %w", err)
+	}
+	return r, nil
 }
 
 // failed tells what is away from what went wrong.
