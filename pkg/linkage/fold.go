@@ -23,7 +23,7 @@ func isASCII(s string) bool {
 // special letters that no decomposition takes apart, and the Cyrillic and Greek alphabets as they are most often written in Latin.
 var latin = map[rune]string{
 	'ß': "ss", 'æ': "ae", 'ø': "o", 'œ': "oe", 'ł': "l", 'đ': "d", 'ð': "d", 'þ': "th", 'ı': "i", 'ħ': "h", 'ŋ': "ng",
-	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "e", 'ж': "zh", 'з': "z", 'и': "i", 'й': "y", 'к': "k", 'л': "l", 'м': "m",
+	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "yo", 'ж': "zh", 'з': "z", 'и': "i", 'й': "y", 'к': "k", 'л': "l", 'м': "m",
 	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "kh", 'ц': "ts", 'ч': "ch", 'ш': "sh", 'щ': "shch",
 	'ъ': "", 'ы': "y", 'ь': "", 'э': "e", 'ю': "yu", 'я': "ya", 'і': "i", 'ї': "yi", 'є': "ye", 'ґ': "g", 'ў': "u", 'ђ': "dj", 'ј': "j",
 	'љ': "lj", 'њ': "nj", 'ћ': "c", 'џ': "dz",
@@ -201,6 +201,8 @@ func digits(s string) bool {
 	return s != ""
 }
 
+var romanUnits = [...]string{"", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"}
+
 // roman reads a numeral under forty in its one right form.
 func roman(tok string) (int, bool) {
 	if tok == "" || len(tok) > 7 {
@@ -211,11 +213,10 @@ func roman(tok string) (int, bool) {
 	for strings.HasPrefix(rest, "x") && tens < 3 && rest != "x" {
 		rest, tens = rest[1:], tens+1
 	}
-	units := [...]string{"", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"}
 	if rest == "x" && tens < 3 {
 		return (tens + 1) * 10, true
 	}
-	for u, s := range units {
+	for u, s := range romanUnits {
 		if rest == s {
 			return tens*10 + u, tens+u > 0
 		}

@@ -67,6 +67,7 @@ type Name struct {
 	abridged bool     // some token is dotted
 
 	surname string
+	family  string   // surname by romanisation
 	given   []string // without particles
 	parts   string   // particles
 
@@ -156,7 +157,7 @@ func (n *Name) read(display string) {
 	case person:
 		toks = n.readPerson(toks)
 	case place:
-		toks = n.readThing(toks)
+		toks = n.readThing(n.stateBehind(toks))
 	default:
 		toks = n.readThing(toks)
 		toks = n.legalForm(toks)
@@ -226,6 +227,7 @@ func (n *Name) parsePerson() {
 		return
 	}
 	n.surname = n.core[len(n.core)-1]
+	n.family = slavic(n.surname)
 	var parts []string
 	for _, t := range n.core[:len(n.core)-1] {
 		if particles[t] && len(t) > 1 {
@@ -245,7 +247,7 @@ func (n *Name) acronyms(toks []token) {
 			n.acronym = t.latin
 		}
 	}
-	var all, content, leads []byte
+	var all, content, numerals, leads []byte
 	words := 0
 	for _, t := range toks {
 		for _, p := range t.pieces() {
@@ -253,6 +255,7 @@ func (n *Name) acronyms(toks []token) {
 			all = append(all, lead...)
 			if !stops[p] {
 				content = append(content, lead...)
+				numerals = append(numerals, numeral(lead)...)
 				words++
 			}
 		}
@@ -263,7 +266,7 @@ func (n *Name) acronyms(toks []token) {
 	if words < 2 {
 		return
 	}
-	n.expand(string(all), string(content))
+	n.expand(string(all), string(content), string(numerals))
 	if len(n.suffix) > 0 { // the British Broadcasting Corporation keeps its C
 		n.expand(string(content) + n.suffix[len(n.suffix)-1][:1])
 	}
@@ -288,6 +291,14 @@ func leadOf(word string) string {
 	}
 	_, size := utf8.DecodeRuneInString(word)
 	return word[:size]
+}
+
+// numeral is a small number as a Roman one (World War 2 is WWII), or lead itself.
+func numeral(lead string) string {
+	if len(lead) == 1 && lead[0] >= '1' && lead[0] <= '9' {
+		return romanUnits[lead[0]-'0']
+	}
+	return lead
 }
 
 func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }

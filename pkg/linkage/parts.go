@@ -40,6 +40,21 @@ func (n *Name) readPerson(toks []token) []token {
 	return surnameLast(toks)
 }
 
+// stateBehind takes the state off "Portland OR", as if it stood behind a comma.
+func (n *Name) stateBehind(toks []token) []token {
+	k := len(toks)
+	if k < 2 || len(n.quals) > 0 {
+		return toks
+	}
+	t := toks[k-1]
+	long, ok := states[t.latin]
+	if !ok || len(t.latin) != 2 || !t.caps || t.shouted {
+		return toks
+	}
+	n.quals = append(n.quals, long)
+	return toks[:k-1]
+}
+
 // numeral reads the number of a king or a third of his name.
 func (n *Name) numeral(t token, toks []token) (string, bool) {
 	if t.dotted {
@@ -86,7 +101,7 @@ func (n *Name) readThing(toks []token) []token {
 		} else if len(t.latin) > 1 && t.latin[0] == 'v' && hasDigit(t.latin[1:2]) {
 			t.latin, t.second = t.latin[1:], t.latin[1:]
 		} else if long, ok := n.unabbreviate(t, i, len(toks)); ok {
-			t.latin, t.second, t.dotted = long, long, false
+			t.latin, t.second = long, long
 		}
 		if hasDigit(t.latin) && len(out) > 1 {
 			if m := out[len(out)-1].latin; numberMarkers[m] || m == "version" || m == "v" {

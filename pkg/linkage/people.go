@@ -20,7 +20,7 @@ func people(a, b *Name) Verdict {
 		return Verdict{Outcome: None}
 	}
 	if len(a.core) == 1 || len(b.core) == 1 {
-		if commonNames[a.surname] || len(a.surname) < 3 {
+		if !a.rareSurname() || !b.rareSurname() {
 			return Verdict{Outcome: None}
 		}
 		return unclear(ShortName, scoreShort)
@@ -41,14 +41,19 @@ func people(a, b *Name) Verdict {
 	return judgeGiven(a, b, worst, spelt)
 }
 
-func sameSlavic(a, b *Name) bool { return slavic(a.surname) == slavic(b.surname) }
+// rareSurname says whether a family name alone says something.
+func (n *Name) rareSurname() bool { return len(n.surname) >= 3 && !commonNames[n.surname] }
+
+func sameSlavic(a, b *Name) bool { return a.family == b.family }
 
 func judgeGiven(a, b *Name, worst fit, spelt bool) Verdict {
-	common := commonNames[a.surname]
+	common := commonNames[a.surname] || commonNames[b.surname]
 	more := len(a.given) != len(b.given)
 	switch {
 	case worst == alike:
 		return Verdict{Outcome: None} // typo and transliteration judge it
+	case worst == variant && a.turned != b.turned && !more && a.parts == b.parts:
+		return link(Transliteration, scoreTranslit)
 	case worst == variant:
 		return unclear(Nickname, scoreSound)
 	case more || a.parts != b.parts:
