@@ -130,7 +130,7 @@ func TestCacheKeepsNoErrors(t *testing.T) {
 	in.err, in.short = nil, true
 	_, err = c.Embed(t.Context(), []string{"a"})
 	require.ErrorIs(t, err, ErrShape)
-	require.EqualError(t, err, "embedder m: vector 0 has 1 numbers instead of 384: vectors of the wrong shape")
+	require.EqualError(t, err, "embedder m: vector 0 has 1 numbers instead of 256: vectors of the wrong shape")
 	c.Wait()
 	in.short = false
 	got, err := c.Embed(t.Context(), []string{"a"})

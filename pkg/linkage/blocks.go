@@ -16,9 +16,10 @@ const (
 	keyWords    = 'q' // squeezed sorted core, also without stop words
 	keySlavic   = 's' // core by romanisation
 	keySound    = 'o' // core by consonants
-	keyEdit     = 'e' // two of three pieces: one edit
+	keyEdit     = 'e' // all words but one, and half of that: one edit
+	keyBlank    = 'b' // sorted words of the merge key without blanks
 	keyAnagram  = 'g' // letters sorted: two neighbours swapped
-	keyPiece    = 'z' // one of three to five pieces: a few indels in a long name
+	keyPiece    = 'z' // all words but one or two, or a piece of one or two words: a few indels in a long name
 	keyPlace    = 'k' // a known place
 	keyFull     = 'f' // family name and formal given name
 	keyVariant  = 'v' // family name and a set of variants of a given name
@@ -163,24 +164,30 @@ func (k *keys) person(n *Name, filing bool) {
 	}
 }
 
-// shortEdit is the length of the shortest core in which a typing error is looked for.
-const shortEdit = shortTypo
-
 // edits adds the keys of typo and token-sort.
 func (k *keys) edits(n *Name) {
 	core := []rune(n.sorted)
-	if len(core) >= shortEdit {
-		k.twoOfThree(core)
-		letters := slices.Clone(core)
-		slices.Sort(letters)
-		k.add(keyAnagram, string(letters))
+	if len(core) >= shortTypo {
+		k.oneWord(n.tokens, shortTypo)
+		slices.Sort(core)
+		k.add(keyAnagram, string(core))
 	}
-	if n.sorted != string(n.plain) && (apart(len(n.plain)) > 0 || apart(len(n.plain)-1) > 0) {
-		k.twoOfThree(n.plain)
+	size := len(n.plain)
+	if apart(size) == 0 {
+		return
 	}
-	for l := len(n.plain); l > 0 && apart(l) > 1; l-- {
-		if t := apart(l); len(n.plain)-l <= t {
-			k.pieces(n.plain, l, t)
+	plain := strings.Split(string(n.plain), " ")
+	k.oneWord(plain, 1)
+	k.add(keyBlank, strings.Join(plain, ""))
+	if apart(size) < 2 {
+		return
+	}
+	k.without(plain)
+	if len(plain) <= 2 {
+		for l := size; l > 0 && apart(l) > 1; l-- {
+			if t := apart(l); size-l <= t {
+				k.pieces(n.plain, l, t)
+			}
 		}
 	}
 }
@@ -194,18 +201,49 @@ func apart(l int) int {
 	return d
 }
 
-// twoOfThree cuts a text into three; one edit leaves two of the pieces whole. A text is cut as one of its own length
-// and as one that lost a letter: what lies before the edit is counted from the start, what lies behind it from the end.
-func (k *keys) twoOfThree(s []rune) {
-	n := len(s)
-	for l := n; l >= n-1 && l > 0; l-- {
-		p1 := l / 3
-		p2 := (l - p1) / 2
-		p3 := l - p1 - p2
-		size := itoa(l)
-		k.add(keyEdit, size, "3", string(s[:p1+p2]))
-		k.add(keyEdit, size, "1", string(s[n-p2-p3:]))
-		k.add(keyEdit, size, "2", string(s[:p1]), string(s[n-p3:]))
+// oneWord adds keys of all words but one, and what one edit leaves of that: one of its halves, or two of its thirds when
+// it is the only word. It is cut as a word of its own length and as one that lost a letter: what lies before the edit
+// is counted from the start, what lies behind it from the end. Words of under least letters are not looked at.
+func (k *keys) oneWord(words []string, least int) {
+	for i, w := range words {
+		if i > 0 && words[i-1] == w {
+			continue
+		}
+		rest := strings.Join(words[:i], " ") + " " + strings.Join(words[i+1:], " ")
+		rest = strings.TrimSpace(rest)
+		r := []rune(w)
+		for l := len(r); l >= len(r)-1 && l >= least; l-- {
+			size := itoa(l)
+			switch {
+			case rest != "" || l < shortTypo:
+				k.add(keyEdit, rest, size, "1", string(r[:l/2]))
+				k.add(keyEdit, rest, size, "2", string(r[len(r)-(l-l/2):]))
+			default:
+				p1 := l / 3
+				p2 := (l - p1) / 2
+				p3 := l - p1 - p2
+				k.add(keyEdit, rest, size, "3", string(r[:p1+p2]))
+				k.add(keyEdit, rest, size, "1", string(r[len(r)-p2-p3:]))
+				k.add(keyEdit, rest, size, "2", string(r[:p1]), string(r[len(r)-p3:]))
+			}
+		}
+	}
+}
+
+// without adds keys of all words, of all but one, and of all but two with the first letters of those, as long as one is left.
+func (k *keys) without(words []string) {
+	rest := slices.Clone(words)
+	k.add(keyPiece, strings.Join(rest, " "))
+	if len(words) < 2 {
+		return
+	}
+	for i := range words {
+		rest = append(append(rest[:0], words[:i]...), words[i+1:]...)
+		k.add(keyPiece, strings.Join(rest, " "))
+		for j := i; j < len(rest) && len(rest) > 1 && len(words) <= manyWords; j++ {
+			left := strings.Join(rest[:j], " ") + " " + strings.Join(rest[j+1:], " ")
+			k.add(keyPiece, strings.TrimSpace(left), leads(words[i], rest[j]))
+		}
 	}
 }
 

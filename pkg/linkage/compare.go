@@ -24,6 +24,7 @@ const (
 	shortArticle = 5
 	shortAcronym = 4
 	shortTypo    = 5
+	manyWords    = 12 // the most words of a name of which two may differ
 )
 
 // Compare says what speaks for two names being of one thing. It is symmetric and pure; names of two labels get None.
@@ -392,10 +393,47 @@ func slips(a, b *Name, least float64) Verdict {
 	if typo.Outcome == Link || known {
 		return typo
 	}
-	if r := ratio(a.plain, b.plain, least); r > 0 {
+	if r := ratio(a.plain, b.plain, least); r > 0 && fewWordsDiffer(a, b) {
 		return link(TokenSort, r)
 	}
 	return typo
+}
+
+// fewWordsDiffer: one word of each, or two that begin with the same letters, or the blanks alone.
+func fewWordsDiffer(a, b *Name) bool {
+	x, y := strings.Split(string(a.plain), " "), strings.Split(string(b.plain), " ")
+	var onlyX, onlyY []string
+	i, j := 0, 0
+	for i < len(x) && j < len(y) {
+		switch strings.Compare(x[i], y[j]) {
+		case 0:
+			i, j = i+1, j+1
+		case -1:
+			onlyX = append(onlyX, x[i])
+			i++
+		default:
+			onlyY = append(onlyY, y[j])
+			j++
+		}
+	}
+	onlyX, onlyY = append(onlyX, x[i:]...), append(onlyY, y[j:]...)
+	switch {
+	case len(onlyX) <= 1 && len(onlyY) <= 1:
+		return true
+	case len(onlyX) == 2 && len(onlyY) == 2 && len(x) <= manyWords:
+		return leads(onlyX...) == leads(onlyY...)
+	}
+	return strings.Join(x, "") == strings.Join(y, "")
+}
+
+// leads are the first letters of words, sorted.
+func leads(words ...string) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, leadOf(w))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "")
 }
 
 // typoOf judges one edit in one word; known says that the two words are known to be right both, or are a person's and

@@ -73,7 +73,8 @@ const (
 	// letters swapped, a letter doubled, dropped or wrong in the inside; unclear at either end of the word, between
 	// words of data/distinct.txt, and for a vowel in a person's name.
 	Typo Method = "typo"
-	// TokenSort: the sorted words are alike, 1 - indels / letters ≥ 0.97. Links and never rejects.
+	// TokenSort: the sorted words are alike, 1 - indels / letters ≥ 0.97, in one word, in two that keep
+	// their first letters, or in blanks. Links and never rejects.
 	TokenSort Method = "token sort"
 
 	// Cosine: see Verdict.WithCosine.
