@@ -73,6 +73,10 @@ bench: ## the benchmarks, once each
 eval: ## precision and recall of the embedded extractor on the gold set
 	go run ./bench/cmd/eval bench/testdata/extraction/gold.jsonl
 
+.PHONY: eval/resolution
+eval/resolution: ## precision and recall of linking names, by method and kind, on the gold pairs
+	go run ./bench/cmd/resolution bench/testdata/resolution/pairs.jsonl
+
 .PHONY: examples
 examples: build ## write the expected graph of the examples anew (look at the diff)
 	./make/examples.sh
