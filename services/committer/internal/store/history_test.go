@@ -23,7 +23,8 @@ func verified(tb T, s *Store) {
 }
 
 var (
-	people  = []string{"Person:Ada", "Person:Ada Lovelace", "Person:Żółć", "Org:Acme", "Org:東京 Ltd", "Place:Ada"}
+	people = []string{"Person:Ada", "Person:Ada Lovelace", "Person:Żółć", "Org:Acme", "Org:Acme Ltd", "Org:ACME Inc.", "Org:東京 Ltd", "Place:Ada",
+		"Person:Lovelace Ada", "Person:A. Lovelace"}
 	surface = []string{"", "=Ada Lovelace"}
 )
 
