@@ -246,6 +246,8 @@ func reduced(a, b *Name) Verdict {
 			return unclear(Article, scoreLoose)
 		}
 		return link(Article, scoreArticle)
+	case string(a.plain) == string(b.plain):
+		return link(Order, scoreOrder)
 	case a.turned != b.turned:
 		return link(Transliteration, scoreTranslit)
 	case a.latin != b.latin:
@@ -253,6 +255,10 @@ func reduced(a, b *Name) Verdict {
 			return link(Order, scoreOrder)
 		}
 		return link(Abbreviation, scoreAbbreviation)
+	case len(a.quals) > 0 && len(b.quals) > 0:
+		return link(Abbreviation, scoreAbbreviation) // Portland, OR and Portland, Oregon
+	case isASCII(a.text) && isASCII(b.text):
+		return link(Punctuation, scorePunctuation) // U.S. and US, O'Brien and OBrien
 	}
 	return link(Diacritics, scoreDiacritics)
 }
