@@ -466,33 +466,42 @@ func typoOf(a, b *Name) (v Verdict, known bool) {
 		return none, known
 	}
 	score := 1 - 1/float64(max(runes(a.sorted), runes(b.sorted)))
-	if !known && likely(a, b, kind, p, q, n) {
+	if !known && likely(a, b, x, y, kind, p, q, n) {
 		return link(Typo, min(score, scoreTypo)), false
 	}
 	return unclear(Typo, min(score, scoreLoose)), known || a.class == person && kind == atEnd
 }
 
-// likely says whether a slip is likelier than another word. n is the length of the shorter word.
-func likely(a, b *Name, kind edit, p, q rune, n int) bool {
+// likely says whether a slip is likelier than another word. x and y are the words, n is the length of the shorter one.
+func likely(a, b *Name, x, y string, kind edit, p, q rune, n int) bool {
 	whole := len(a.core) == 1
-	if a.class == person && (whole || a.hasInitial() || b.hasInitial()) {
+	human := a.class == person
+	if human && (whole || a.hasInitial() || b.hasInitial()) {
 		return false
 	}
-	vowels := isVowelRune(p) && isVowelRune(q)
 	switch kind {
 	case swapped:
 		return n >= 6 && (!whole || n >= 7)
 	case doubled:
+		if human && (x != a.surname && y != a.surname || doubledByHabit(x, y)) {
+			return false
+		}
 		return n >= 6 && (!whole || n >= 8)
 	case inserted:
 		return n >= 7 && (!whole || n >= 8)
-	case replaced:
-		if a.class == person {
-			return n >= 8 && !vowels
-		}
-		return n >= 9
+	case replaced: // a vowel for a vowel is often another word: chlorite, chlorate
+		return n >= 9 && !(isVowelRune(p) && isVowelRune(q)) || human && n == 8 && !isVowelRune(p) && !isVowelRune(q)
 	}
 	return false
+}
+
+// doubledByHabit: family names that are right with one letter and with two (Hoffman, Hoffmann; Gustafson, Gustafsson).
+func doubledByHabit(x, y string) bool {
+	long := x
+	if len(y) > len(x) {
+		long = y
+	}
+	return strings.HasSuffix(long, "sson") || long[len(long)-1] == long[len(long)-2]
 }
 
 func isVowelRune(r rune) bool { return r < 128 && isVowel(byte(r)) }
