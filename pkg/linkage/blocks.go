@@ -100,8 +100,18 @@ func (k *keys) fill(n *Name, filing bool) {
 			k.add(keyLetters, s)
 		}
 	}
+	if n.calling != n.concat {
+		k.add(keyLetters, n.calling)
+	}
 	for _, a := range n.aliases {
 		k.add(keyLetters, a)
+	}
+	for _, a := range n.named {
+		if w := plainTokens(a); len(w) > 0 {
+			slices.Sort(w)
+			a = strings.Join(w, " ")
+		}
+		k.add(keyText, a)
 	}
 	if n.concat == "" {
 		return

@@ -157,6 +157,11 @@ func TestAliases(t *testing.T) {
 	phone := Prepare("Product", "iPhone 2G", []string{"iPhone"})
 	plain := Prepare("Product", "iPhone", nil)
 	require.Equal(t, Link, Compare(&phone, &plain, Options{}).Outcome, "a declared alias speaks for a number that one lacks")
+	cpp, c, plus := Prepare("Software", "CPP", []string{"C++"}), Prepare("Software", "C", nil), Prepare("Software", "C++", nil)
+	require.Equal(t, Verdict{Alias, scoreAlias, Link}, Compare(&cpp, &plus, Options{}), "a declared alias speaks against marks")
+	require.Equal(t, None, Compare(&cpp, &c, Options{}).Outcome, "and keeps its own")
+	babbage, mrs := Prepare("Person", "Charles Babbage", []string{"Mr. Babbage"}), Prepare("Person", "Mrs. Babbage", nil)
+	require.Equal(t, ShortName, Compare(&babbage, &mrs, Options{}).Method)
 	task5, task6 := Prepare("Event", "Task 5", []string{"Task 6"}), Prepare("Event", "Task 6", nil)
 	require.Equal(t, Vetoed, Compare(&task5, &task6, Options{}).Outcome, "not for one that differs")
 }
