@@ -7,6 +7,7 @@ replace github.com/factmill/factmill/pkg => ../pkg
 require (
 	github.com/factmill/factmill/pkg v0.0.0
 	github.com/factmill/factmill/services/extractor v0.0.0
+	github.com/stretchr/testify v1.12.1
 )
 
 require (

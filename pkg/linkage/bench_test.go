@@ -2,6 +2,7 @@ package linkage
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -21,7 +22,7 @@ type crowd struct {
 	things []string
 }
 
-func newCrowd(seed uint64) *crowd {
+func newCrowd(seed uint64, n int) *crowd {
 	c := &crowd{rnd: rand.New(rand.NewPCG(seed, 1))}
 	syllables := strings.Fields("ba be bo bra cal can cha da del der do dor el en er fa fel fi gar ge gon ha hel ho in ja ka ken ko la len li lo ma mar men mi mo mon na nel ni no or pa per pi ra ren ri ro sa sel si so sta ta ten ti to tor ur va ver vi wa wen wil ya za")
 	endings := strings.Fields("son sen man ton ley berg stein ski ova ov ez es ini ell ett ard er ing wood field a o i n")
@@ -38,7 +39,7 @@ func newCrowd(seed uint64) *crowd {
 	for range 60000 {
 		c.family = append(c.family, word(1, 3)+endings[c.rnd.IntN(len(endings))])
 	}
-	for range 8000 {
+	for range int(10 * math.Pow(float64(n), 0.6)) { // words of a language grow so with the text
 		c.things = append(c.things, word(2, 4))
 	}
 	return c
@@ -82,9 +83,9 @@ func (c *crowd) organization() string {
 	return a + " " + b + " " + kinds[c.rnd.IntN(len(kinds))] + forms[c.rnd.IntN(len(forms))]
 }
 
-func (c *crowd) names(label string, n int) []Name {
+func (c *crowd) names(label string, n int) []string {
 	seen := map[string]bool{}
-	var out []Name
+	var out []string
 	for len(out) < n {
 		s := c.person()
 		if label != "Person" {
@@ -95,41 +96,47 @@ func (c *crowd) names(label string, n int) []Name {
 		}
 		if !seen[s] {
 			seen[s] = true
-			out = append(out, Prepare(label, s, nil))
+			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// load files names under their blocks and returns how many others each of the last ones finds by its probes: mean, 99th
-// percentile, most; and keys a name.
-func load(names []Name, look int) (mean float64, p99, most int, perName float64) {
-	blocks := map[string][]int32{}
-	total := 0
-	for i := range names {
-		for _, k := range Blocks(&names[i]) {
-			blocks[k] = append(blocks[k], int32(i))
-			total++
+// load says how many other names each of the first ones finds by its probes when all are filed under their blocks: mean,
+// 99th percentile, most; and how many keys a name has.
+func load(names []string, label string, look int) (mean float64, p99, most int, perName float64) {
+	asked := map[string][]int{} // key → which of the first look for it
+	for i, s := range names[:look] {
+		n := Prepare(label, s, nil)
+		for _, k := range Probes(&n) {
+			asked[k] = append(asked[k], i)
 		}
 	}
-	var counts []int
-	sum := 0
-	for i := len(names) - look; i < len(names); i++ {
-		met := map[int32]bool{}
-		for _, k := range Probes(&names[i]) {
-			for _, j := range blocks[k] {
-				met[j] = true
+	counts := make([]int, look)
+	met := make([]int, look) // the last name that was counted
+	keys := 0
+	for j, s := range names {
+		n := Prepare(label, s, nil)
+		for _, k := range Blocks(&n) {
+			keys++
+			for _, i := range asked[k] {
+				if i != j && met[i] != j+1 {
+					met[i] = j + 1
+					counts[i]++
+				}
 			}
 		}
-		counts = append(counts, len(met)-1)
-		sum += len(met) - 1
 	}
 	slices.Sort(counts)
-	return float64(sum) / float64(look), counts[len(counts)*99/100], counts[len(counts)-1], float64(total) / float64(len(names))
+	sum := 0
+	for _, c := range counts {
+		sum += c
+	}
+	return float64(sum) / float64(look), counts[look*99/100], counts[look-1], float64(keys) / float64(len(names))
 }
 
 // TestFewNamesShareBlocks looks at how many names have to be compared with one: they grow far slower than the label.
-// LINKAGE_NAMES=1000000 measures a big one.
+// LINKAGE_NAMES=1000000 measures a big one: 21 persons compared with one, 280 at the 99th percentile.
 func TestFewNamesShareBlocks(t *testing.T) {
 	n := 20000
 	if s := os.Getenv("LINKAGE_NAMES"); s != "" {
@@ -138,10 +145,10 @@ func TestFewNamesShareBlocks(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, label := range []string{"Person", "Organization"} {
-		mean, p99, most, keys := load(newCrowd(7).names(label, n), 2000)
+		mean, p99, most, keys := load(newCrowd(7, n).names(label, n), label, 2000)
 		t.Logf("%s, %d names: %.1f compared with a name, 99th percentile %d, most %d; %.1f keys a name", label, n, mean, p99, most, keys)
-		require.Less(t, mean, 10.0)
-		require.Less(t, float64(p99), float64(n)/100)
+		require.Less(t, mean, 10+float64(n)/20000)
+		require.Less(t, p99, 100+n/1000)
 		require.Less(t, keys, 40.0)
 	}
 }
@@ -172,7 +179,10 @@ func BenchmarkCompare(b *testing.B) {
 	}
 	b.Run("strangers", func(b *testing.B) {
 		b.ReportAllocs()
-		names := append(newCrowd(1).names("Person", 1000), newCrowd(2).names("Person", 1000)...)
+		var names []Name
+		for _, s := range newCrowd(1, 2000).names("Person", 2000) {
+			names = append(names, Prepare("Person", s, nil))
+		}
 		i := 0
 		for b.Loop() {
 			Compare(&names[i%2000], &names[(i*7+13)%2000], Options{})

@@ -18,7 +18,6 @@ const (
 	keySound    = 'o' // core by consonants
 	keyEdit     = 'e' // all words but one, and half of that: one edit
 	keyBlank    = 'b' // sorted words of the merge key without blanks
-	keyAnagram  = 'g' // letters sorted: two neighbours swapped
 	keyPiece    = 'z' // all words but one or two, or a piece of one or two words: a few indels in a long name
 	keyPlace    = 'k' // a known place
 	keyFull     = 'f' // family name and formal given name
@@ -101,8 +100,18 @@ func (k *keys) fill(n *Name, filing bool) {
 			k.add(keyLetters, s)
 		}
 	}
+	if n.calling != n.concat {
+		k.add(keyLetters, n.calling)
+	}
 	for _, a := range n.aliases {
 		k.add(keyLetters, a)
+	}
+	for _, a := range n.named {
+		if w := plainTokens(a); len(w) > 0 {
+			slices.Sort(w)
+			a = strings.Join(w, " ")
+		}
+		k.add(keyText, a)
 	}
 	if n.concat == "" {
 		return
@@ -166,12 +175,7 @@ func (k *keys) person(n *Name, filing bool) {
 
 // edits adds the keys of typo and token-sort.
 func (k *keys) edits(n *Name) {
-	core := []rune(n.sorted)
-	if len(core) >= shortTypo {
-		k.oneWord(n.tokens, shortTypo)
-		slices.Sort(core)
-		k.add(keyAnagram, string(core))
-	}
+	k.oneWord(n.tokens, shortTypo)
 	size := len(n.plain)
 	if apart(size) == 0 {
 		return
@@ -203,16 +207,16 @@ func apart(l int) int {
 
 // oneWord adds keys of all words but one, and what one edit leaves of that: one of its halves, or two of its thirds when
 // it is the only word. It is cut as a word of its own length and as one that lost a letter: what lies before the edit
-// is counted from the start, what lies behind it from the end. Words of under least letters are not looked at.
+// is counted from the start, what lies behind it from the end; two letters that changed places are whole in one cut or the other. Words of under least letters are not looked at.
 func (k *keys) oneWord(words []string, least int) {
 	for i, w := range words {
-		if i > 0 && words[i-1] == w {
+		if runes(w) < least || i > 0 && words[i-1] == w {
 			continue
 		}
 		rest := strings.Join(words[:i], " ") + " " + strings.Join(words[i+1:], " ")
 		rest = strings.TrimSpace(rest)
 		r := []rune(w)
-		for l := len(r); l >= len(r)-1 && l >= least; l-- {
+		for l := len(r); l >= len(r)-1 && l > 0; l-- {
 			size := itoa(l)
 			switch {
 			case rest != "" || l < shortTypo:

@@ -140,3 +140,57 @@ func TestBlocksMeet(t *testing.T) {
 	})
 	require.Greater(t, len(found), 8, "the mutations reach the methods: %v", found)
 }
+
+// TestKindsOfKeys has for every kind of key a pair that is found by nothing else.
+func TestKindsOfKeys(t *testing.T) {
+	for _, c := range []struct{ kinds, label, a, b string }{
+		{"t", "Organization", "Acme (WHO)", "WHO Acme"},
+		{"c", "Product", "StarLedger", "Star Ledger"},
+		{"q", "Organization", "University of Miami", "Miami University"},
+		{"s", "Location", "Chaikovsky", "Tchaikovskii"},
+		{"o", "Person", "Zeinab Mahmood Karimi", "Zaynab Mahmud Karimy"},
+		{"e", "Organization", "Kestrel Laboratory Acme", "Kestrel Labratory Acme"},
+		{"e", "Organization", "Microsoft", "Mircosoft"},
+		{"b", "Organization", "Research Laboratories Anti Body", "Antibody Research Laboratories"},
+		{"z", "Publication", "Principles of Stellar Photometry Calibration", "Principles of Stelar Photometry Calbration"},
+		{"z", "Publication", "Donaudampfschifffahrtsgesellschaftskapitan", "Donaudampfshifffahrtsgesellschaftskapian"},
+		{"k", "Location", "Kyiv", "Kiev"},
+		{"f", "Person", "Bob Okonkwo", "Robert Okonkwo"},
+		{"v", "Person", "Kate Okonkwo", "Katherine Okonkwo"},
+		{"i", "Person", "C. Babbage", "Charles Babbage"},
+		{"n", "Person", "Mr. Holmes", "Sherlock Holmes"},
+		{"a", "Organization", "WHO", "World Health Organization"},
+		{"p", "Publication", "J. Appl. Phys.", "Journal of Applied Physics"},
+	} {
+		a, b := Prepare(c.label, c.a, nil), Prepare(c.label, c.b, nil)
+		kinds := map[byte]bool{}
+		bb := Blocks(&b)
+		for _, k := range Probes(&a) {
+			if slices.Contains(bb, k) {
+				kinds[strings.ToLower(k)[0]] = true
+			}
+		}
+		var got []byte
+		for k := range kinds {
+			got = append(got, k)
+		}
+		slices.Sort(got)
+		v := requireMeet(t, &a, &b)
+		require.Equal(t, c.kinds, string(got), "%s | %s: %v", c.a, c.b, v)
+	}
+}
+
+// TestSwapsMeet: two neighbours that change places, at every place of words of every length, alone and in company.
+func TestSwapsMeet(t *testing.T) {
+	const letters = "abcdefghijklmnopqrstu"
+	for n := shortTypo; n <= len(letters); n++ {
+		for i := range n - 1 {
+			swapped := []byte(letters[:n])
+			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			for _, with := range []string{"", " zzz"} {
+				a, b := Prepare("Product", letters[:n]+with, nil), Prepare("Product", string(swapped)+with, nil)
+				require.Contains(t, []Outcome{Link, Unclear}, requireMeet(t, &a, &b).Outcome)
+			}
+		}
+	}
+}

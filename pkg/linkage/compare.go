@@ -53,6 +53,11 @@ func unclear(m Method, score float64) Verdict { return Verdict{m, score, Unclear
 func veto(m Method) Verdict                   { return Verdict{m, 0, Vetoed} }
 
 func compare(a, b *Name, opt Options) Verdict {
+	if a.codes == b.codes || a.codes == "" || b.codes == "" {
+		if contains(a.named, b.fold) || contains(b.named, a.fold) {
+			return link(Alias, scoreAlias)
+		}
+	}
 	if v, ok := vetoes(a, b); ok {
 		return v
 	}
@@ -93,69 +98,6 @@ func TokenSortRatio(a, b *Name) float64 {
 	return 1 - float64(indels(a.plain, b.plain, total))/float64(total)
 }
 
-// vetoes are what no tier may link.
-func vetoes(a, b *Name) (Verdict, bool) {
-	if a.codes != b.codes && (a.concat != b.concat || a.digits != b.digits) && !acronymOf(a, b) && !acronymOf(b, a) && !declared(a, b) {
-		return veto(Numbers), true
-	}
-	if a.gen != "" && b.gen != "" && a.gen != b.gen {
-		return veto(Generation), true
-	}
-	if a.marks != b.marks {
-		return veto(Marks), true
-	}
-	if a.gender != 0 && b.gender != 0 && a.gender != b.gender {
-		return veto(Title), true
-	}
-	if len(a.quals) > 0 && len(b.quals) > 0 && !qualsAgree(a.quals, b.quals) {
-		return veto(Qualifier), true
-	}
-	if a.letters != "" && b.letters != "" && a.letters != b.letters && a.concat != b.concat || a.concat != b.concat && contrasting(a, b) {
-		return veto(Contrast), true
-	}
-	if len(a.capitals) > 0 && len(b.capitals) > 0 && capitalsDiffer(a, b) {
-		return veto(Marks), true
-	}
-	return Verdict{}, false
-}
-
-// declared says that an alias speaks for the pair although one has a number and the other none.
-func declared(a, b *Name) bool {
-	return (a.codes == "" || b.codes == "") && (contains(a.aliases, b.concat) || contains(b.aliases, a.concat))
-}
-
-func contains(sorted []string, s string) bool {
-	if len(sorted) == 0 {
-		return false
-	}
-	_, ok := slices.BinarySearch(sorted, s)
-	return ok
-}
-
-// qualsAgree: one list of qualifiers begins with the other (Boston, Massachusetts and Boston, Massachusetts, USA).
-func qualsAgree(a, b []string) bool {
-	k := min(len(a), len(b))
-	return slices.Equal(a[:k], b[:k])
-}
-
-func contrasting(a, b *Name) bool {
-	for _, x := range a.contrast {
-		for _, y := range b.contrast {
-			if x.set == y.set && x.value != y.value && !slices.Contains(b.contrast, x) && !slices.Contains(a.contrast, y) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// capitalsDiffer: two acronyms of one edit's difference in names that are otherwise the same (HTTP Working Group, HTTPS
-// Working Group).
-func capitalsDiffer(a, b *Name) bool {
-	x, y, ok := differing(a.tokens, b.tokens)
-	return ok && slices.Contains(a.capitals, x) && slices.Contains(b.capitals, y)
-}
-
 // differing returns the one word in which two sorted lists differ, if it is one, and at the same place.
 func differing(a, b []string) (x, y string, ok bool) {
 	if len(a) != len(b) {
@@ -180,7 +122,7 @@ func aliased(a, b *Name) Verdict {
 	if len(a.aliases)+len(b.aliases) == 0 {
 		return Verdict{Outcome: None}
 	}
-	if contains(a.aliases, b.concat) || contains(b.aliases, a.concat) {
+	if contains(a.aliases, b.calling) || contains(b.aliases, a.calling) {
 		return link(Alias, scoreAlias)
 	}
 	for _, x := range a.aliases {
@@ -246,6 +188,8 @@ func reduced(a, b *Name) Verdict {
 			return unclear(Article, scoreLoose)
 		}
 		return link(Article, scoreArticle)
+	case string(a.plain) == string(b.plain):
+		return link(Order, scoreOrder)
 	case a.turned != b.turned:
 		return link(Transliteration, scoreTranslit)
 	case a.latin != b.latin:
@@ -253,6 +197,10 @@ func reduced(a, b *Name) Verdict {
 			return link(Order, scoreOrder)
 		}
 		return link(Abbreviation, scoreAbbreviation)
+	case len(a.quals) > 0 && len(b.quals) > 0:
+		return link(Abbreviation, scoreAbbreviation) // Portland, OR and Portland, Oregon
+	case isASCII(a.text) && isASCII(b.text):
+		return link(Punctuation, scorePunctuation) // U.S. and US, O'Brien and OBrien
 	}
 	return link(Diacritics, scoreDiacritics)
 }
@@ -284,7 +232,7 @@ func romanised(a, b *Name) Verdict {
 // capped takes back a link that a part outside the core speaks against.
 func capped(a, b *Name, v Verdict) Verdict {
 	switch {
-	case a.codes == b.codes && a.codeRow != b.codeRow && strings.Count(a.codes, " ") > 0 && numbersMoved(a, b):
+	case a.codes == b.codes && a.codeRow != b.codeRow:
 		return unclear(Numbers, min(v.Score, scoreCapped))
 	case a.gen != b.gen:
 		return unclear(Generation, min(v.Score, scoreCapped))
@@ -293,9 +241,6 @@ func capped(a, b *Name, v Verdict) Verdict {
 	}
 	return v
 }
-
-// numbersMoved: the same numbers stand in another order although the words do not, or not as they do.
-func numbersMoved(a, b *Name) bool { return a.codeRow != b.codeRow }
 
 // things are the methods for everything but persons.
 func things(a, b *Name) Verdict {
@@ -386,107 +331,3 @@ func contentOrder(a, b *Name) Verdict {
 	}
 	return unclear(Order, scoreLoose)
 }
-
-// slips judges names that differ by little: in one word by one edit, or by few letters in all of them.
-func slips(a, b *Name, least float64) Verdict {
-	typo, known := typoOf(a, b)
-	if typo.Outcome == Link || known {
-		return typo
-	}
-	if r := ratio(a.plain, b.plain, least); r > 0 && fewWordsDiffer(a, b) {
-		return link(TokenSort, r)
-	}
-	return typo
-}
-
-// fewWordsDiffer: one word of each, or two that begin with the same letters, or the blanks alone.
-func fewWordsDiffer(a, b *Name) bool {
-	x, y := strings.Split(string(a.plain), " "), strings.Split(string(b.plain), " ")
-	var onlyX, onlyY []string
-	i, j := 0, 0
-	for i < len(x) && j < len(y) {
-		switch strings.Compare(x[i], y[j]) {
-		case 0:
-			i, j = i+1, j+1
-		case -1:
-			onlyX = append(onlyX, x[i])
-			i++
-		default:
-			onlyY = append(onlyY, y[j])
-			j++
-		}
-	}
-	onlyX, onlyY = append(onlyX, x[i:]...), append(onlyY, y[j:]...)
-	switch {
-	case len(onlyX) <= 1 && len(onlyY) <= 1:
-		return true
-	case len(onlyX) == 2 && len(onlyY) == 2 && len(x) <= manyWords:
-		return leads(onlyX...) == leads(onlyY...)
-	}
-	return strings.Join(x, "") == strings.Join(y, "")
-}
-
-// leads are the first letters of words, sorted.
-func leads(words ...string) string {
-	var out []string
-	for _, w := range words {
-		out = append(out, leadOf(w))
-	}
-	slices.Sort(out)
-	return strings.Join(out, "")
-}
-
-// typoOf judges one edit in one word; known says that the two words are known to be right both, or are a person's and
-// differ at the end (Andre, Andrea), so that alike letters prove nothing.
-func typoOf(a, b *Name) (v Verdict, known bool) {
-	none := Verdict{Outcome: None}
-	if !near(a, b) && a.squeezed != b.squeezed {
-		return none, false
-	}
-	x, y, ok := differing(a.tokens, b.tokens)
-	if !ok || hasDigit(x) || hasDigit(y) {
-		return none, false
-	}
-	n := min(runes(x), runes(y))
-	kind, p, q := oneEdit(x, y)
-	if kind == manyEdits && squeeze(x) == squeeze(y) {
-		kind = doubled
-	}
-	if kind == noEdit || kind == manyEdits {
-		return none, false
-	}
-	known = share(distinct, x, y)
-	if n < shortTypo || !sameSuffix(a, b) {
-		return none, known
-	}
-	score := 1 - 1/float64(max(runes(a.sorted), runes(b.sorted)))
-	if !known && likely(a, b, kind, p, q, n) {
-		return link(Typo, min(score, scoreTypo)), false
-	}
-	return unclear(Typo, min(score, scoreLoose)), known || a.class == person && kind == atEnd
-}
-
-// likely says whether a slip is likelier than another word. n is the length of the shorter word.
-func likely(a, b *Name, kind edit, p, q rune, n int) bool {
-	whole := len(a.core) == 1
-	if a.class == person && (whole || a.hasInitial() || b.hasInitial()) {
-		return false
-	}
-	vowels := isVowelRune(p) && isVowelRune(q)
-	switch kind {
-	case swapped:
-		return n >= 6 && (!whole || n >= 7)
-	case doubled:
-		return n >= 6 && (!whole || n >= 8)
-	case inserted:
-		return n >= 7 && (!whole || n >= 8)
-	case replaced:
-		if a.class == person {
-			return n >= 8 && !vowels
-		}
-		return n >= 9
-	}
-	return false
-}
-
-func isVowelRune(r rune) bool { return r < 128 && isVowel(byte(r)) }

@@ -33,8 +33,8 @@ const (
 	// GivenName: given names before one family name that are no forms of each other, initials included. Vetoes.
 	GivenName Method = "given name"
 
-	// Alias: the name of one is a declared alias of the other, or stands in its brackets as its acronym. Links; an
-	// alias that both have is unclear.
+	// Alias: the name of one is a declared alias of the other, or stands in its brackets as its acronym. Links; whoever
+	// declared it knows better than every veto but that of differing numbers. An alias that both have is unclear.
 	Alias Method = "alias"
 	// Punctuation: the same words. Links.
 	Punctuation Method = "punctuation"

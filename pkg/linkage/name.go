@@ -72,7 +72,9 @@ type Name struct {
 	parts   string   // particles
 
 	known   int      // a place with several names; 0 for others
-	aliases []string // concat of each declared alias, sorted
+	calling string   // what an alias is compared by: concat, with what no comparison may pass over
+	aliases []string // calling of each alias, sorted
+	named   []string // merge key of each declared alias, sorted
 }
 
 // Label is the label that the name was prepared for.
@@ -92,27 +94,32 @@ func Prepare(label, display string, aliases []string) Name {
 	n.text = strings.Join(plainTokens(n.fold), " ")
 	n.plain = []rune(sortedWords(n.text))
 	n.read(display)
-	for _, a := range aliases {
-		if len(a) > 4*MaxRunes {
-			continue
-		}
-		if f := aliasForm(n.class, a); f != "" && f != n.concat {
-			n.aliases = append(n.aliases, f)
-		}
-	}
-	slices.Sort(n.aliases)
-	n.aliases = slices.Compact(n.aliases)
-	if len(n.aliases) > maxAliases {
-		n.aliases = n.aliases[:maxAliases]
-	}
+	n.alias(aliases)
 	return n
 }
 
-// aliasForm is what an alias is compared by: its core without blanks.
-func aliasForm(c class, alias string) string {
-	a := Name{class: c}
-	a.read(alias)
-	return a.concat
+// alias keeps the declared aliases beside the one that stood in brackets.
+func (n *Name) alias(declared []string) {
+	for _, d := range declared {
+		if len(d) > 4*MaxRunes {
+			continue
+		}
+		a := Name{class: n.class}
+		a.read(d)
+		if a.calling != "" && a.calling != n.calling {
+			n.aliases = append(n.aliases, a.calling)
+		}
+		if f := fingerprint.Fold(d); f != "" && f != n.fold {
+			n.named = append(n.named, f)
+		}
+	}
+	for _, list := range [...]*[]string{&n.aliases, &n.named} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+		if len(*list) > maxAliases {
+			*list = (*list)[:maxAliases:maxAliases]
+		}
+	}
 }
 
 // Labels that say that a name is of a person or a place, as they end when small and without separators.
@@ -208,6 +215,13 @@ func (n *Name) finish(toks []token) {
 	slices.Sort(codes)
 	n.codes = strings.Join(codes, " ")
 	n.digits = strings.Join(runs, " ")
+	n.calling = n.concat + n.marks + n.gen
+	if n.gender != 0 {
+		n.calling += " " + string(n.gender)
+	}
+	if strings.Contains(n.digits, " ") {
+		n.calling += " " + n.digits
+	}
 	n.squeezed = squeeze(n.sorted)
 	n.bag = bagOf(n.sorted)
 	switch n.class {
