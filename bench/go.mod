@@ -10,8 +10,18 @@ require (
 )
 
 require (
+	github.com/jolestar/go-commons-pool/v2 v2.1.2 // indirect
+	github.com/klippa-app/go-pdfium v1.21.4 // indirect
+	github.com/tetratelabs/wazero v1.12.0 // indirect
+	github.com/yuin/goldmark v1.8.7 // indirect
+	golang.org/x/net v0.62.0 // indirect
+)
+
+require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/factmill/factmill/services/chunker v0.0.0
+	github.com/factmill/factmill/services/loader v0.0.0
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
@@ -33,3 +43,7 @@ require (
 )
 
 replace github.com/factmill/factmill/services/extractor => ../services/extractor
+
+replace github.com/factmill/factmill/services/chunker => ../services/chunker
+
+replace github.com/factmill/factmill/services/loader => ../services/loader
