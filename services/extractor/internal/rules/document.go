@@ -247,7 +247,7 @@ func (d *document) note(c *chunk, r *run) {
 	case r.conf > n.conf || r.conf == n.conf && d.rs.before(r.typ, n.typ):
 		n.typ, n.conf, n.rule = r.typ, r.conf, r.rule
 	}
-	n.person = n.typ == tPerson
+	n.person = n.typ == tPerson || d.rs.below(n.typ, tPerson)
 }
 
 // settle gives each run its last type: its own, or what the document says of the name.

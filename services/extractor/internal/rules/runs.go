@@ -62,6 +62,9 @@ func (d *document) findRuns(c *chunk) {
 		for i := s.First; i < s.Last; {
 			if r, ok := c.titleFrom(s, i); ok && !heading {
 				r.sent = int32(k)
+				if n := d.listed(c, s, i); n > r.last-r.first {
+					r.last = i + n // a listed title may hold what no other does
+				}
 				d.add(c, r)
 				i = r.last
 				continue
@@ -136,6 +139,10 @@ func (c *chunk) capital(i int) bool {
 // runFrom reads the run at token i, if there is one, and returns where to go on.
 func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, heading bool) int {
 	t := &c.tokens[i]
+	if n := d.smallName(c, s, i); n > 0 && t.Shape&prose.Uncased == 0 {
+		d.add(c, run{first: i, last: i + n, sent: sent, head: -1, heading: heading})
+		return i + n
+	}
 	if t.Kind != prose.Word {
 		return i + 1
 	}
@@ -153,13 +160,16 @@ func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, headi
 		return i + n
 	}
 	first, honor := i, false
-	for first < s.Last && c.info[first].is(honorific) && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) {
+	for first < s.Last && c.info[first].is(honorific) && d.prefixOf(c, first) == 0 && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) {
 		first, honor = first+1, true
 	}
 	if !c.capital(first) || c.info[first].is(role) && !c.info[first].is(given) && !c.headNext(s, first) {
 		return first + 1
 	}
 	last, head := c.extend(s, first, honor)
+	if last < s.Last && c.lower(last) && d.hint(c, last).tail && !c.info[last].is(given) {
+		last, head = last+1, last
+	}
 	return d.finish(c, s, run{first: first, last: last, head: head, sent: sent, honor: honor, heading: heading})
 }
 
@@ -381,7 +391,7 @@ func (c *chunk) trimmed(i int) bool {
 
 func (c *chunk) hasHead(r *run) bool {
 	e := c.info[r.last-1]
-	return r.last-r.first > 1 && (e.in > 0 || e.is(orgSuffix) || e.is(thing) || r.head >= r.first && r.head < r.last && c.info[r.head].in > 0)
+	return r.last-r.first > 1 && (e.in > 0 || e.suffix > 0 || e.is(orgSuffix) || e.is(thing) || r.head >= r.first && r.head < r.last && c.info[r.head].in > 0)
 }
 
 // opens tells whether token i begins its sentence, marks aside.

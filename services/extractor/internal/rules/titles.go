@@ -223,7 +223,7 @@ func (d *document) typeTitle(c *chunk, r *run) {
 
 // trimTitle gives back the article of a run that turned out to be no work: The Guardian is Guardian.
 func (d *document) trimTitle(c *chunk, r *run) {
-	if r.title != articleWork || r.typ == tPublication && r.rule != "head word" || !c.info[r.first].is(det) || r.last-r.first < 2 {
+	if r.title != articleWork || r.rule == "name" || r.typ == tPublication && r.rule != "head word" || !c.info[r.first].is(det) || r.last-r.first < 2 {
 		return
 	}
 	r.first++

@@ -17,9 +17,14 @@ func (d *document) typeRun(c *chunk, r *run) {
 		r.typ, r.conf, r.rule = t, 0.95, "name"
 		return
 	}
+	if full, ok := d.rs.bareNames[r.key]; ok && !r.initial {
+		r.typ, r.conf, r.rule, r.of = d.rs.names[hashPhrase(hashWords(full))], 0.9, "name without article", full
+		return
+	}
 	if r.uncased {
 		return
 	}
+	d.typeByHint(c, r)
 	if r.title == 0 || r.title == articleWork {
 		d.typeByHead(c, r)
 		d.typeAsPerson(c, r)
@@ -52,15 +57,17 @@ func (d *document) typeByHead(c *chunk, r *run) {
 	n := r.last - r.first
 	last := c.info[r.last-1]
 	if n > 1 && last.suffix > 0 {
-		if t := &c.tokens[r.last-1]; last.suffix != tOrganization || t.Shape&prose.Caps != 0 || t.Shape&prose.Upper != 0 && !shortSuffix(c.word(r.last-1)) {
+		if t := &c.tokens[r.last-1]; c.tokens[r.last-2].Hash == hashThe {
+			// "CHARTER OF THE INSTITUTE"
+		} else if last.suffix != tOrganization || d.hint(c, r.last-1).tail || t.Shape&prose.Caps != 0 || t.Shape&prose.Upper != 0 && !shortSuffix(c.word(r.last-1)) {
 			r.take(last.suffix, 0.95, "suffix")
 		}
 	}
 	if r.head < 0 || r.head >= r.last {
 		return
 	}
-	if n > 1 && c.info[r.first].before > 0 && c.tokens[r.first].Shape&prose.Upper != 0 {
-		r.take(c.info[r.first].before, 0.85, "first word")
+	if t := d.prefixOf(c, r.first); n > 1 && t > 0 {
+		r.take(t, 0.85, "first word")
 	} else if n > 2 && c.info[r.first].is(adjective) && c.info[r.first+1].before > 0 {
 		r.take(c.info[r.first+1].before, 0.85, "first word")
 	}
@@ -114,7 +121,7 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 	first := c.info[r.first]
 	if r.honor {
 		if n <= 4 && r.conf < 0.9 {
-			r.take(tPerson, 0.95, "honorific")
+			r.take(d.titleOf(c, r.first-1), 0.95, "honorific")
 		}
 		return
 	}
@@ -145,7 +152,7 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 			r.take(near, 0.75, "noun before") // the text editor Inkwell
 			return
 		}
-		r.take(tPerson, 0.85, "role before")
+		r.take(d.titleOf(c, r.first-1), 0.85, "role before")
 	} else if c.roleAfter(r, corp) {
 		r.take(tPerson, 0.85, "role after")
 	}
