@@ -315,9 +315,14 @@ func (rs *ruleset) schemaRelations() {
 		}
 		for i, list := range [][]string{hint.Phrases, hint.InversePhrases} {
 			for _, text := range list {
-				if p, err := rs.userPhrase(text, rs.verbs); err == nil {
+				same, other := rs.userPhrases(text)
+				for _, p := range same {
 					p.inverse = i == 1
 					rs.addPhrase(p, at, text)
+				}
+				for _, p := range other {
+					p.inverse = i == 0
+					rs.addPhrase(p, at, text+", turned round")
 				}
 			}
 		}
