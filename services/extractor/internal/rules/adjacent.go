@@ -300,7 +300,7 @@ func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
 			}
 			continue
 		}
-		for i++; i < s.Last && (c.lower(i) && c.info[i].is(det|role|adjective) || c.tokens[i].Is('"')); i++ {
+		for i++; i < s.Last && (c.lower(i) && (c.info[i].is(det|role|adjective) || c.info[i].near > 0) || c.tokens[i].Is('"')); i++ {
 		}
 		if i < s.Last && c.runAt[i] > 0 && c.runs[c.runAt[i]-1].first == i {
 			r := int(c.runAt[i] - 1)

@@ -21,7 +21,7 @@ func (d *document) right(c *chunk, m *match) argument {
 				return a
 			}
 			a.penalty += 0.01 * float64(skipped)
-			if run.last < s.Last && run.rule != "noun after" && c.compound(s, run.last) {
+			if run.last < s.Last && run.rule != "noun after" && c.compound(s, run.last) && !d.ownNoun(c, run) {
 				a.penalty += 0.25
 			}
 			c.groupRight(&a, int(r-1), s)
@@ -72,6 +72,23 @@ func (c *chunk) compound(s *prose.Sentence, i int) bool {
 		return false
 	}
 	return i+1 >= s.Last || !c.info[i+1].is(det)
+}
+
+// ownNoun tells whether the word behind a name is only what it is, one or many: "two Sulvan W46 engines".
+func (d *document) ownNoun(c *chunk, r *run) bool {
+	if e := c.info[r.last]; e.near > 0 && (e.near == r.typ || d.rs.below(r.typ, e.near)) {
+		return true
+	}
+	w := c.word(r.last)
+	if !endsInS(w) || r.typ == 0 || d.rs.isBuiltin(r.typ) {
+		return false
+	}
+	for _, one := range []string{w[:len(w)-1], strings.TrimSuffix(w, "es"), strings.TrimSuffix(w, "ies") + "y"} {
+		if e := d.rs.words.get(hashWord(one)); e.near == r.typ || e.near > 0 && d.rs.below(r.typ, e.near) {
+			return true
+		}
+	}
+	return false
 }
 
 // between tells how the names a and b, neighbours in order, are joined: 0 not, 1 by a comma, 2 by "and".

@@ -263,7 +263,13 @@ func (rs *ruleset) addRelation(name string, also []string, source, target slot) 
 	if !declared {
 		label = name
 	}
-	rs.relations = append(rs.relations, relationRule{label: label, declared: declared, source: source, target: target})
+	r := relationRule{label: label, declared: declared, source: source, target: target, ends: [2]slot{source, target}}
+	for _, own := range rs.schema.Relations() {
+		if declared && own.Label == label {
+			r.ends[0], r.ends[1] = rs.patternSlots(own)
+		}
+	}
+	rs.relations = append(rs.relations, r)
 	return len(rs.relations) - 1
 }
 
@@ -302,6 +308,7 @@ func (rs *ruleset) schemaRelations() {
 		var own relationRule
 		own.label, own.declared = r.Label, true
 		own.source, own.target = rs.patternSlots(r)
+		own.ends = [2]slot{own.source, own.target}
 		if at < 0 || known[r.Label] {
 			rs.relations = append(rs.relations, own)
 			at = len(rs.relations) - 1

@@ -188,7 +188,7 @@ func (d *document) tokenize(c *chunk) {
 		e := &unknown
 		if t.Kind == prose.Word {
 			e = d.rs.words.get(t.Hash)
-			if t.Shape&prose.Caps != 0 && e.is(stop) && t.End-t.Start <= 5 {
+			if t.Shape&prose.Caps != 0 && e.is(stop) && t.End-t.Start <= 5 && !plainCaps[t.Hash] {
 				e = &unknown // WHO is not who
 			}
 			if t.Shape&(prose.Upper|prose.Uncased|prose.Mixed) == 0 {
@@ -199,6 +199,9 @@ func (d *document) tokenize(c *chunk) {
 		c.runAt = append(c.runAt, 0)
 	}
 }
+
+// plainCaps are small words that are no acronyms in capitals either: "THE SELE TELESCOPE".
+var plainCaps = map[uint64]bool{hashThe: true, hashOf: true, hashAnd: true, hashFor: true, hashBy: true, hashFrom: true, hashWith: true}
 
 func (c *chunk) word(i int) string { return c.text[c.tokens[i].Start:c.tokens[i].End] }
 

@@ -142,7 +142,7 @@ func (d *document) left(c *chunk, m *match) argument {
 	ph := &d.rs.phrases[m.phrase]
 	s := &c.sents[m.sent]
 	a := argument{pronoun: -1}
-	w := walk{c: c, s: s, a: &a, i: m.first - 1}
+	w := walk{d: d, c: c, s: s, a: &a, i: m.first - 1}
 	if r := d.fronted(c, s, m); r >= 0 {
 		c.groupRight(&a, r, s)
 		return a
@@ -234,6 +234,7 @@ func (d *document) left(c *chunk, m *match) argument {
 
 // walk goes left from a phrase.
 type walk struct {
+	d         *document // only in left
 	c         *chunk
 	s         *prose.Sentence
 	a         *argument
@@ -483,7 +484,7 @@ func (w *walk) headNoun() bool {
 		return false
 	}
 	r, e := &c.runs[c.runAt[w.i-1]-1], c.info[w.i]
-	return e.near > 0 && e.near == r.typ || e.is(thing) && r.rule == "noun after"
+	return e.near > 0 && e.near == r.typ || e.is(thing) && r.rule == "noun after" || w.d != nil && r.last == w.i && w.d.ownNoun(c, r)
 }
 
 // definite tells whether "the company" ends at the walk: a noun that stands for a name before.

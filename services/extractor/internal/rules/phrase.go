@@ -100,6 +100,7 @@ type relationRule struct {
 	label          string // the schema's label, or our own name where the schema has none
 	declared       bool
 	source, target slot
+	ends           [2]slot // what may stand at its source and its target
 }
 
 // parsePhrase reads one phrase line after its confidence: the words, "=", and the [types].

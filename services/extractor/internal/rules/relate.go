@@ -31,11 +31,15 @@ func (d *document) sentenceRelations(c *chunk, s *prose.Sentence, list []match, 
 		conf := ph.confidence - l.penalty - r.penalty
 		rule := ph.rule
 		lo, hi := s.First, s.Last
-		for _, a := range []*argument{&l, &r} {
+		for side, a := range []*argument{&l, &r} {
 			if a.n > 0 {
 				continue
 			}
-			run, cost := d.resolve(c, s, a.pronoun, person, other)
+			end := d.rs.relations[ph.relation].ends[side]
+			if ph.inverse {
+				end = d.rs.relations[ph.relation].ends[1-side]
+			}
+			run, cost := d.resolve(c, s, a.pronoun, person, other, end)
 			if run < 0 {
 				break
 			}

@@ -167,6 +167,9 @@ func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, headi
 		return first + 1
 	}
 	last, head := c.extend(s, first, honor)
+	if last < s.Last && first > s.First && d.hint(c, first-1).near > 0 && c.capital(last) && !(last+1 < s.Last && c.capital(last+1)) {
+		last, head = last+1, last // the cutter Wren Dancer
+	}
 	if last < s.Last && c.lower(last) && d.hint(c, last).tail && !c.info[last].is(given) {
 		last, head = last+1, last
 	}

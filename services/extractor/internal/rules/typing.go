@@ -130,6 +130,7 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 	}
 	caps := c.tokens[r.last-1].Shape&prose.Caps != 0 || c.tokens[r.first].Shape&prose.Digit != 0
 	switch {
+	case first.is(given) && d.ship(c, r):
 	case first.is(given) && n == 1 && !first.is(ambiguous|place|notName):
 		if !(c.tokens[r.first].Shape&prose.Caps != 0) {
 			r.take(tPerson, loneName, "given name")
@@ -156,6 +157,15 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 	} else if c.roleAfter(r, corp) {
 		r.take(tPerson, 0.85, "role after")
 	}
+}
+
+// ship tells a name that would be a person's but for the article before it: "the Anna Wren". Only a schema with types of its own has
+// something better to take it for.
+func (d *document) ship(c *chunk, r *run) bool {
+	if len(d.rs.types) == len(builtinTypes) || r.title > 0 || r.first == 0 || !c.sameSentence(r.first-1, r) || c.tokens[r.first-1].Hash != hashThe {
+		return false
+	}
+	return r.last >= len(c.tokens) || !(c.lower(r.last) && (c.info[r.last].near > 0 || c.info[r.last].is(thing)))
 }
 
 // personal tells whether the words of a run can be a person's name: no head noun, no digits.
