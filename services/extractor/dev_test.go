@@ -84,7 +84,7 @@ func TestDevelopmentSet(t *testing.T) {
 
 const devItems = 354 // texts
 
-func readDev(t *testing.T, file string) []devItem {
+func readDev(t testing.TB, file string) []devItem {
 	t.Helper()
 	f, err := os.Open(file)
 	require.NoError(t, err)
