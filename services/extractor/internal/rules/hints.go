@@ -16,6 +16,7 @@ import (
 // hintWord is what the schema's `rules:` say of one word.
 type hintWord struct {
 	near  uint16 // type of a name right behind the word: "schooner"
+	many  uint16 // type of the names behind its plural: "schooners"
 	title uint16 // type of a name behind the honorific or the role of people
 	tail  bool   // a suffix in small letters, which belongs to the name: "Heron class"
 	// caps: the prefix is one in capitals only, so that MS is not Ms.
@@ -179,7 +180,7 @@ func (rs *ruleset) hintRole(text string, t uint16) {
 	e.near = t
 	rs.hinted(hashWord(w)).near = t
 	if many := hashWord(regular(w).third); rs.words.get(many).near == 0 { // the ferries Halvard and Selma
-		rs.hinted(many).near = t
+		rs.hinted(many).many = t
 	}
 }
 
@@ -232,11 +233,42 @@ func (d *document) typeByHint(c *chunk, r *run) {
 	for before >= 0 && (c.tokens[before].Is('"') || c.tokens[before].Is('“')) {
 		before--
 	}
-	if before < 0 || !c.sameSentence(before, r) || !c.lower(before) || r.honor {
+	if before < 0 || !c.sameSentence(before, r) || c.tokens[before].Kind != prose.Word && !c.tokens[before].Is(',') || r.honor {
 		return
 	}
-	if t := d.hint(c, before).near; t > 0 && !r.heading { // the schooner Anna Wren
-		r.take(t, 0.93, "noun before")
+	if r.heading {
+		return
+	}
+	h := d.hint(c, before)
+	if !c.lower(before) {
+		h = &noHint
+	}
+	switch {
+	case h.near > 0: // the schooner Anna Wren
+		r.take(h.near, 0.93, "noun before")
+	case h.many > 0: // the schooners Anna Wren and Ida
+		r.take(h.many, 0.93, nounsBefore)
+	case h.title > 0 && h.title != tPerson && r.last-r.first <= 4 && c.personal(r): // first mate Eva Holm
+		r.take(h.title, 0.93, "role before")
+	default:
+		d.typeAsOneOf(c, r, before)
+	}
+}
+
+// nounsBefore is the rule of names behind a plural.
+const nounsBefore = "nouns before"
+
+// typeAsOneOf types a later name of a list behind a plural; before is the token before it.
+func (d *document) typeAsOneOf(c *chunk, r *run, before int) {
+	s := &c.sents[r.sent]
+	for n := 0; n < 3 && before > s.First && c.runAt[before] == 0; n++ {
+		if !c.tokens[before].Is(',') && c.tokens[before].Hash != hashAnd && c.tokens[before].Hash != hashThe {
+			return
+		}
+		before--
+	}
+	if at := c.runAt[before]; at > 0 && before < r.first-1 && c.runs[at-1].rule == nounsBefore {
+		r.take(c.runs[at-1].typ, 0.9, nounsBefore)
 	}
 }
 

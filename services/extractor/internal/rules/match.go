@@ -195,7 +195,7 @@ func (d *document) left(c *chunk, m *match) argument {
 			w.i--
 		case e.is(aux):
 			w.i--
-		case e.is(modal):
+		case e.is(modal) && c.lower(w.i): // not May
 			a.planned = true
 			w.i--
 		case e.is(relative):
@@ -276,7 +276,7 @@ func (w *walk) beforeVerb() bool {
 			return false
 		case e.is(not):
 			w.a.negated = true
-		case e.is(modal):
+		case e.is(modal) && c.lower(i): // not May
 			w.a.planned = true
 		case e.is(pronoun) && !e.is(det):
 			w.a.pronoun = i

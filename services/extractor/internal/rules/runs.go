@@ -419,7 +419,7 @@ func (d *document) trimFirst(c *chunk, s *prose.Sentence, r run) int {
 	if e.is(soft) && !e.is(given) && !c.hasHead(&r) {
 		return r.first + 1
 	}
-	if e.flags&(given|place|orgSuffix) != 0 || c.tokens[r.first].Shape&(prose.Initial|prose.Caps) != 0 {
+	if len(d.hint(c, r.first).prefixes) > 0 || e.flags&(given|place|orgSuffix) != 0 || c.tokens[r.first].Shape&(prose.Initial|prose.Caps) != 0 {
 		return r.first
 	}
 	if e.is(adjective) || e.in > 0 || e.before > 0 {

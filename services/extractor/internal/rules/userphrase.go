@@ -34,6 +34,8 @@ func (rs *ruleset) userPhrases(text string) (same, other []phrase) {
 	}
 	base := lemma(bare[0], rs.verbs)
 	switch {
+	case base == "" && len(bare) == 1 && !rs.isPrep(bare[0]): // a verb whose forms nobody gave: spoilt
+		return []phrase{{confidence: 0.9, elems: []elem{{kind: activeVerb, words: []elemWord{{hashWord(bare[0]), anyForm}}}}}}, nil
 	case base == "" || rs.isPrep(bare[0]):
 		return []phrase{rs.nounPhrase(bare)}, nil
 	case len(bare) > 1 && bare[len(bare)-1] == "by":
