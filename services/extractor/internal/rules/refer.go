@@ -130,8 +130,7 @@ const maxBack = 6
 // one name of the noun's type.
 func (d *document) definiteName(c *chunk, i int) (run int32, cost float64) {
 	noun, t := c.tokens[i].Hash, c.info[i].near
-	var holds, typed named
-	holds.run, typed.run = -1, -1
+	holds, typed, kin := named{run: -1}, named{run: -1}, named{run: -1}
 	for k := range c.runs {
 		r := &c.runs[k]
 		if r.first >= i {
@@ -140,12 +139,19 @@ func (d *document) definiteName(c *chunk, i int) (run int32, cost float64) {
 		if r.emitted < 0 || r.typ == tPerson || r.typ != t && !d.rs.below(r.typ, t) {
 			continue
 		}
-		typed.see(c, int32(k))
+		if r.typ == t {
+			typed.see(c, int32(k))
+		} else {
+			kin.see(c, int32(k))
+		}
 		if c.contains(r, noun) {
 			holds.see(c, int32(k))
 		}
 	}
 	sent := c.sentenceOf(i)
+	if typed.run < 0 { // nothing but names of types below it
+		typed = kin
+	}
 	near := func(n named) bool { return n.run >= 0 && int(sent)-int(c.runs[n.run].sent) <= maxBack }
 	switch {
 	case near(holds) && !holds.many:

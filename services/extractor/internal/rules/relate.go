@@ -137,6 +137,9 @@ func (d *document) emitRelation(c *chunk, label string, source, target int, conf
 			if o.End < start {
 				break
 			}
+			if was, ok := o.Confidence.Value(0); ok && o.Assertion == say && conf > was+0.005 { // the surer of two phrases
+				o.Confidence, o.Rule = extract.Scored(round(min(conf, 0.95))), rule
+			}
 			return
 		}
 	}
