@@ -291,3 +291,57 @@ func (d *document) titleOf(c *chunk, i int) uint16 {
 	}
 	return tPerson
 }
+
+// userPatterns adds what the schema's regular expressions match, in place of the runs it overlaps.
+func (d *document) userPatterns(c *chunk) {
+	for t := range d.rs.types {
+		for _, re := range d.rs.types[t].patterns {
+			for _, at := range re.FindAllStringIndex(c.text, 500) {
+				d.patternRun(c, at[0], at[1], uint16(t+1))
+			}
+		}
+	}
+}
+
+func (d *document) patternRun(c *chunk, start, end int, t uint16) {
+	first, last := -1, -1
+	for i := range c.tokens {
+		if int(c.tokens[i].Start) == start {
+			first = i
+		}
+		if int(c.tokens[i].End) == end || first >= 0 && int(c.tokens[i].End) == end+1 && c.tokens[i].Shape&prose.Dotted != 0 {
+			last = i + 1
+		}
+	}
+	if first < 0 || last <= first || last-first > maxRun {
+		return
+	}
+	r := run{first: first, last: last, start: start, end: end, head: -1, typ: t, conf: 0.9, rule: "pattern", emitted: -1}
+	for k := range c.sents {
+		if c.sents[k].First <= first && first < c.sents[k].Last {
+			if last > c.sents[k].Last {
+				return
+			}
+			r.sent = int32(k)
+		}
+	}
+	d.keyOf(c, &r)
+	out := make([]run, 0, len(c.runs)+1)
+	done := false
+	for _, o := range c.runs {
+		if o.first < last && first < o.last {
+			if o.rule == "pattern" {
+				return
+			}
+			continue
+		}
+		if !done && o.first > first {
+			out, done = append(out, r), true
+		}
+		out = append(out, o)
+	}
+	if !done {
+		out = append(out, r)
+	}
+	c.runs = out
+}

@@ -250,44 +250,6 @@ type walk struct {
 	stop       bool
 }
 
-// beforeVerb finds the subject of a phrase that begins with a preposition: the name before the verb that it belongs to, as in "the Vela
-// sailed in May under the command of". It tells whether that decides the matter.
-func (w *walk) beforeVerb() bool {
-	c := w.c
-	for i, n := w.i, 0; i >= w.s.First && n < 14; i, n = i-1, n+1 {
-		if at := c.runAt[i]; at > 0 {
-			r := &c.runs[at-1]
-			if r.last < len(c.tokens) && c.tokens[r.last].Hash == prose.Possessive && r.last <= w.i {
-				return true
-			}
-			if p := w.prepBefore(r); p >= 0 {
-				w.a.penalty += 0.03
-				i = p
-				continue
-			}
-			w.a.penalty += 0.01 * float64(min(w.i-r.last+1, 8))
-			c.group(w.a, int(at-1), w.s)
-			return true
-		}
-		t, e := &c.tokens[i], c.info[i]
-		switch {
-		case t.Kind == prose.Number:
-		case t.Kind != prose.Word, e.is(relative):
-			return false
-		case e.is(not):
-			w.a.negated = true
-		case e.is(modal) && c.lower(i): // not May
-			w.a.planned = true
-		case e.is(pronoun) && !e.is(det):
-			w.a.pronoun = i
-			return true
-		case e.is(conj):
-			return false
-		}
-	}
-	return false
-}
-
 // nounPhrase goes over what stands before the noun of a nominal phrase: "the chief" in "is the chief engineer at". It tells
 // whether the noun is linked to something before it.
 func (w *walk) nounPhrase() bool {

@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"github.com/factmill/factmill/services/extractor/internal/prose"
 )
 
 // userPhrases makes phrases of a schema's own words. The words stand for what they say, not only for how it was put: "was built by" is
@@ -139,3 +141,41 @@ func isBe(w string) bool {
 func isHave(w string) bool { return w == "has" || w == "have" || w == "had" }
 
 func isArticle(w string) bool { return w == "the" || w == "a" || w == "an" }
+
+// beforeVerb finds the subject of a phrase that begins with a preposition: the name before the verb that it belongs to, as in "the Vela
+// sailed in May under the command of". It tells whether that decides the matter.
+func (w *walk) beforeVerb() bool {
+	c := w.c
+	for i, n := w.i, 0; i >= w.s.First && n < 14; i, n = i-1, n+1 {
+		if at := c.runAt[i]; at > 0 {
+			r := &c.runs[at-1]
+			if r.last < len(c.tokens) && c.tokens[r.last].Hash == prose.Possessive && r.last <= w.i {
+				return true
+			}
+			if p := w.prepBefore(r); p >= 0 {
+				w.a.penalty += 0.03
+				i = p
+				continue
+			}
+			w.a.penalty += 0.01 * float64(min(w.i-r.last+1, 8))
+			c.group(w.a, int(at-1), w.s)
+			return true
+		}
+		t, e := &c.tokens[i], c.info[i]
+		switch {
+		case t.Kind == prose.Number:
+		case t.Kind != prose.Word, e.is(relative):
+			return false
+		case e.is(not):
+			w.a.negated = true
+		case e.is(modal) && c.lower(i): // not May
+			w.a.planned = true
+		case e.is(pronoun) && !e.is(det):
+			w.a.pronoun = i
+			return true
+		case e.is(conj):
+			return false
+		}
+	}
+	return false
+}
