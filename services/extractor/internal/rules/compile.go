@@ -288,6 +288,11 @@ func (rs *ruleset) addPhrase(p phrase, relation int, text string) {
 		text = text[at+1:]
 	}
 	p.rule = "phrase: " + text
+	for i := range p.elems {
+		if _, ok := p.elems[i].find(hashWithout); ok && p.elems[i].kind == literal {
+			p.lack = true
+		}
+	}
 	rs.phrases = append(rs.phrases, p)
 }
 

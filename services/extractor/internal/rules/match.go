@@ -137,8 +137,53 @@ func (a *argument) add(r int) {
 	}
 }
 
-// left finds the subject of a phrase: the names before it, over auxiliaries, adverbs, relative pronouns and insertions.
+// left finds the subject of a phrase: before it, or behind it, as in "the winner of the Halden Cup was Ann Roe".
 func (d *document) left(c *chunk, m *match) argument {
+	a := d.leftOf(c, m)
+	if a.n == 0 && a.pronoun < 0 && !a.negated && !a.planned && d.rs.phrases[m.phrase].nominal {
+		if r := d.turned(c, &c.sents[m.sent], m); r >= 0 {
+			a = argument{pronoun: -1, penalty: 0.03}
+			a.add(r)
+		}
+	}
+	return a
+}
+
+// turned finds the name behind "the new owner of Pendle Hall is the violinist" and "the conductor of the Sinfonia,", or -1.
+func (d *document) turned(c *chunk, s *prose.Sentence, m *match) int {
+	i := m.first - 1
+	for i >= s.First && c.lower(i) && c.runAt[i] == 0 && !c.info[i].is(det) && m.first-i < 4 {
+		i--
+	}
+	if i < s.First || !c.info[i].is(det) || c.tokens[i].Kind != prose.Word || i > s.First && !(c.tokens[i-1].Is(',') || c.info[i-1].is(conj)) {
+		return -1
+	}
+	r := d.right(c, m)
+	if r.n != 1 {
+		return -1
+	}
+	end := c.runs[r.runs[0]].last
+	if end >= s.Last || !c.tokens[end].Is(',') && !c.info[end].is(be) {
+		return -1
+	}
+	comma := c.tokens[end].Is(',')
+	for i = end + 1; i < s.Last && i < end+6 && c.runAt[i] == 0; i++ {
+		if c.tokens[i].Kind != prose.Word || !c.lower(i) && !c.info[i].is(honorific) || c.info[i].flags&(prep|conj|be|aux|modal|relative|not|pronoun) != 0 && !c.info[i].is(det) || comma && !c.info[i].is(honorific) {
+			return -1
+		}
+	}
+	if i >= s.Last || c.runAt[i] == 0 || c.runs[c.runAt[i]-1].first != i {
+		return -1
+	}
+	at := int(c.runAt[i] - 1)
+	if last := c.runs[at].last; last < s.Last && (c.tokens[last].Hash == prose.Possessive || comma && !c.tokens[last].Is(',') && c.tokens[last].Kind != prose.Punct) {
+		return -1
+	}
+	return at
+}
+
+// leftOf finds the subject before a phrase, over auxiliaries, adverbs, relative pronouns and insertions.
+func (d *document) leftOf(c *chunk, m *match) argument {
 	ph := &d.rs.phrases[m.phrase]
 	s := &c.sents[m.sent]
 	a := argument{pronoun: -1}
@@ -220,7 +265,7 @@ func (d *document) left(c *chunk, m *match) argument {
 				a.pronoun = w.i
 				return a
 			}
-			if w.adjunct() {
+			if w.adjunct() || w.others() {
 				continue
 			}
 			if !w.insertion() && !w.copula() {
@@ -300,6 +345,23 @@ func (w *walk) adjunct() bool {
 	return false
 }
 
+// others goes over "and two rivals": people or things without names beside the subject.
+func (w *walk) others() bool {
+	c := w.c
+	i := w.i
+	for n := 0; n < 3 && i > w.s.First && c.runAt[i] == 0 && c.lower(i) && c.info[i].flags&(prep|conj|be|aux|modal|relative|finite|not) == 0 && !c.info[i].is(det) && !countWords[c.tokens[i].Hash]; n++ {
+		i--
+	}
+	if i == w.i || i <= w.s.First+1 || !c.info[i].is(det) && c.tokens[i].Kind != prose.Number && !countWords[c.tokens[i].Hash] {
+		return false
+	}
+	if c.tokens[i-1].Hash != hashAnd || c.runAt[i-2] == 0 {
+		return false
+	}
+	w.i = i - 2
+	return true
+}
+
 // infinitive goes over "plans to", "agreed to", "is said to have".
 func (w *walk) infinitive() {
 	c := w.c
@@ -353,9 +415,10 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 			w.i = k - 1
 			w.commas = 2
 			return false
+		} else if !(k > w.s.First && c.lower(k-1) && c.runAt[k+1] > 0 && endsInS(c.word(k-1))) { // two of the engineers, Ann Roe and Bo Berg, work
+			w.stop = true
+			return false
 		}
-		w.stop = true
-		return false
 	}
 	w.a.penalty += 0.01 * float64(w.gap)
 	c.group(w.a, r, w.s)

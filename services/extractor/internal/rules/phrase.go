@@ -55,6 +55,7 @@ type phrase struct {
 	elems       []elem
 	nominal     bool // begins with a noun: stands after "is" or a comma
 	bound       bool // nominal, and never straight after a name
+	lack        bool // holds "without": a denial before it makes it true
 	adverbial   bool // begins with a preposition: the subject stands before the verb that it belongs to
 	left, right slot
 	rule        string

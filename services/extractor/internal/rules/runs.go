@@ -45,6 +45,7 @@ var (
 	hashAlong      = prose.Hash("along")
 	hashAcross     = prose.Hash("across")
 	hashIts        = prose.Hash("its")
+	hashWithout    = prose.Hash("without")
 	hashTheir      = prose.Hash("their")
 )
 
@@ -226,7 +227,7 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 				head = next
 			}
 			continue
-		case t.Kind == prose.Word && t.Shape&prose.Upper != 0 && e.is(stop) && c.countWord(t.Hash) && !c.info[prev].is(given):
+		case t.Kind == prose.Word && t.Shape&prose.Upper != 0 && e.is(stop) && c.countWord(t.Hash) && (!c.info[prev].is(given) || first > s.First && c.tokens[first-1].Hash == hashThe):
 			return next + 1, head // the Vireo One
 		case c.lower(next) && c.joinedCapital(next):
 			last++ // Abd al-Rahman

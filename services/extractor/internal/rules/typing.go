@@ -82,6 +82,16 @@ func (d *document) typeByHead(c *chunk, r *run) {
 		}
 		r.take(e.in, conf, "head word")
 	}
+	if n > 1 && e.in == 0 && d.rs.types[tOrganization-1].declared {
+		if w := c.word(r.head); endsInS(w) && d.rs.words.get(hashWord(w[:len(w)-1])).in == tOrganization {
+			r.take(tOrganization, 0.8, "head word") // Brightside Cinemas
+		}
+		for i := r.first + 1; i < r.last; i++ {
+			if c.tokens[i].Is('&') {
+				r.take(tOrganization, 0.85, "ampersand")
+			}
+		}
+	}
 	if n > 1 && e.in == 0 && e.is(thing) {
 		d.takeThing(c, r, r.head, 0.8, "head word")
 	}
@@ -343,10 +353,14 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 	if i+2 >= s.Last || r.conf > loneName || i-1 < s.First {
 		return
 	}
-	if p := r.first - 1; p >= s.First && c.info[p].is(prep|conj) {
-		return
-	}
 	apposition := c.tokens[i].Is(',')
+	governed := false
+	if p := r.first - 1; p >= s.First && c.info[p].is(prep|conj) {
+		if !apposition || c.info[p].is(conj) {
+			return
+		}
+		governed = true
+	}
 	if !apposition && !c.info[i].is(be) {
 		return
 	}
@@ -359,7 +373,8 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 		if c.runAt[i] > 0 || c.capital(i) {
 			continue // a Python library
 		}
-		if !c.lower(i) || c.info[i].flags&(prep|conj|relative|finite|pronoun) != 0 && c.info[i].near == 0 && !c.info[i].is(thing) {
+		if !c.lower(i) || c.info[i].flags&(prep|conj|relative|finite|pronoun) != 0 && c.info[i].near == 0 && !c.info[i].is(thing) &&
+			!(n == 0 && c.info[i].flags&(prep|conj|relative|pronoun) == 0 && strings.HasSuffix(c.word(i), "ing")) { // a drawing program
 			break
 		}
 		if e := c.info[i]; e.is(thing|role) || e.near > 0 {
@@ -370,6 +385,9 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 		} else if e.is(roles) {
 			best = -1
 		}
+	}
+	if governed && best >= 0 && best+1 < s.Last && c.tokens[best+1].Kind != prose.Punct && c.info[best+1].flags&(prep|relative) == 0 {
+		return // "In Halden, a museum opened"
 	}
 	if soft && best >= 0 {
 		r.take(tSoftware, 0.8, "is a")
