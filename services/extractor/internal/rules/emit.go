@@ -77,7 +77,7 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 	s := &c.sents[sent]
 	w := walk{c: c, s: s}
 	people, others := 0, 0
-	firstPerson, firstOther := int32(-1), int32(-1)
+	firstPerson, firstOther, anyPerson := int32(-1), int32(-1), int32(-1)
 	for i := s.First; i < s.Last; i++ {
 		at := c.runAt[i]
 		if at == 0 {
@@ -90,6 +90,7 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 		}
 		subject := w.prepBefore(r) < 0 && !(r.last < s.Last && c.tokens[r.last].Hash == prose.Possessive)
 		if r.typ == tPerson || d.rs.below(r.typ, tPerson) {
+			anyPerson = at - 1
 			if people++; firstPerson < 0 && subject {
 				firstPerson = at - 1
 			}
@@ -109,6 +110,8 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 	}
 	if firstPerson >= 0 {
 		*person = focus{firstPerson, sent, people == 1}
+	} else if people == 1 && (person.run < 0 || sent-person.sent > 1) { // "Nobody expected much of Ann Roe."
+		*person = focus{anyPerson, sent, true}
 	} else if sent-person.sent > 2 {
 		person.run = -1
 	} else if people > 0 {

@@ -143,7 +143,7 @@ func (d *document) left(c *chunk, m *match) argument {
 	if a.n == 0 && a.pronoun < 0 && !a.negated && !a.planned && d.rs.phrases[m.phrase].nominal {
 		if r := d.turned(c, &c.sents[m.sent], m); r >= 0 {
 			a = argument{pronoun: -1, penalty: 0.03}
-			a.add(r)
+			c.groupRight(&a, r, &c.sents[m.sent])
 		}
 	}
 	return a
@@ -155,7 +155,8 @@ func (d *document) turned(c *chunk, s *prose.Sentence, m *match) int {
 	for i >= s.First && c.lower(i) && c.runAt[i] == 0 && !c.info[i].is(det) && m.first-i < 4 {
 		i--
 	}
-	if i < s.First || !c.info[i].is(det) || c.tokens[i].Kind != prose.Word || i > s.First && !(c.tokens[i-1].Is(',') || c.info[i-1].is(conj)) {
+	many := endsInS(c.word(m.first)) && (i < s.First || i == s.First && !c.info[i].is(prep|conj)) // "Prize winners at"
+	if !many && (i < s.First || !c.info[i].is(det) || c.tokens[i].Kind != prose.Word || i > s.First && !(c.tokens[i-1].Is(',') || c.info[i-1].is(conj))) {
 		return -1
 	}
 	r := d.right(c, m)
@@ -163,7 +164,7 @@ func (d *document) turned(c *chunk, s *prose.Sentence, m *match) int {
 		return -1
 	}
 	end := c.runs[r.runs[0]].last
-	if end >= s.Last || !c.tokens[end].Is(',') && !c.info[end].is(be) {
+	if end >= s.Last || !c.tokens[end].Is(',') && !c.info[end].is(be) && !(many && (c.tokens[end].Hash == hashIncluded || c.tokens[end].Hash == hashInclude)) {
 		return -1
 	}
 	comma := c.tokens[end].Is(',')
@@ -345,6 +346,12 @@ func (w *walk) adjunct() bool {
 	return false
 }
 
+// motion are verbs after which "to" tells of what was done.
+var motion = map[uint64]bool{
+	prose.Hash("went"): true, prose.Hash("came"): true, prose.Hash("began"): true, prose.Hash("started"): true, prose.Hash("continued"): true,
+	prose.Hash("continues"): true, prose.Hash("returned"): true, prose.Hash("moved"): true, prose.Hash("goes"): true, prose.Hash("left"): true,
+}
+
 // others goes over "and two rivals": people or things without names beside the subject.
 func (w *walk) others() bool {
 	c := w.c
@@ -374,6 +381,10 @@ func (w *walk) infinitive() {
 	}
 	if i > w.s.First && (c.tokens[i-1].Hash == hashUsed || c.tokens[i-1].Hash == hashManaged) {
 		w.i = i - 2 // "used to work for" is a past job
+		return
+	}
+	if i > w.s.First && motion[c.tokens[i-1].Hash] {
+		w.i = i - 2 // "went to work for", "began to teach at"
 		return
 	}
 	for k := i - 1; k >= w.s.First && k >= i-3; k-- {
@@ -461,7 +472,7 @@ func (w *walk) insertion() bool {
 		return false
 	}
 	k := w.commaBefore(w.i + 1)
-	if k <= w.s.First || w.c.runAt[k-1] == 0 {
+	if k <= w.s.First || w.c.runAt[k-1] == 0 && !w.definiteAt(k-1) {
 		return false
 	}
 	for i := k + 1; i <= w.i; i++ {
@@ -515,8 +526,14 @@ func (w *walk) headNoun() bool {
 // definite tells whether "the company" ends at the walk: a noun that stands for a name before.
 func (w *walk) definite(ph *phrase) bool {
 	c := w.c
-	return !ph.nominal && w.commas == 0 && w.i > w.s.First && c.lower(w.i) && c.info[w.i].near > 0 && !c.info[w.i].is(role) &&
-		c.tokens[w.i-1].Hash == hashThe && (w.i-1 == w.s.First || c.info[w.i-2].is(conj) || c.tokens[w.i-2].Kind == prose.Number || c.tokens[w.i-2].Is(','))
+	return !ph.nominal && (w.commas == 0 || w.commas == 2) && w.definiteAt(w.i) &&
+		(w.i-1 == w.s.First || c.info[w.i-2].is(conj) || c.tokens[w.i-2].Kind == prose.Number || c.tokens[w.i-2].Is(','))
+}
+
+// definiteAt tells whether "the company" ends at token i.
+func (w *walk) definiteAt(i int) bool {
+	c := w.c
+	return i > w.s.First && c.lower(i) && c.info[i].near > 0 && !c.info[i].is(role) && c.runAt[i] == 0 && c.tokens[i-1].Hash == hashThe
 }
 
 // conjunction: the subject of "and lives in" is that of the verb before.

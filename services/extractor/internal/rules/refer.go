@@ -201,3 +201,58 @@ func (c *chunk) contains(r *run, word uint64) bool {
 func (c *chunk) sentenceOf(i int) int32 {
 	return int32(sort.Search(len(c.sents), func(k int) bool { return c.sents[k].Last > i }))
 }
+
+// both fills in the people that "both" or "they" stands for: those that the sentence before begins with. It tells whether there are such.
+func (d *document) both(c *chunk, s *prose.Sentence, a *argument) bool {
+	h := c.tokens[a.pronoun].Hash
+	if h != hashBoth && h != hashThey || a.pronoun > s.First+1 || s.Paragraph || s.First == 0 {
+		return false
+	}
+	sent := c.sentenceOf(s.First) - 1
+	for i := range c.runs {
+		r := &c.runs[i]
+		if r.sent != sent || r.emitted < 0 {
+			continue
+		}
+		if r.first > c.sents[sent].First+2 || !d.isOf(r, tPerson) {
+			return false
+		}
+		var group argument
+		c.groupRight(&group, i, &c.sents[sent])
+		if group.n < 2 {
+			return false
+		}
+		for k := range group.n {
+			if p := &c.runs[group.runs[k]]; p.emitted < 0 || !d.isOf(p, tPerson) {
+				return false
+			}
+		}
+		a.runs, a.n = group.runs, group.n
+		return true
+	}
+	return false
+}
+
+// objectBefore finds the object of a verb that stands before its subject: "the Corn Exchange, which she bought".
+func (d *document) objectBefore(c *chunk, s *prose.Sentence, m *match, l, r *argument) {
+	if d.rs.phrases[m.phrase].elems[0].kind != activeVerb || l.n > 1 || l.negated || l.planned {
+		return
+	}
+	subject := l.pronoun
+	if l.n == 1 {
+		subject = c.runs[l.runs[0]].first
+	}
+	i := subject - 1
+	for i > s.First && c.lower(i) && c.runAt[i] == 0 && c.info[i].is(det) && !c.info[i].is(relative) {
+		i--
+	}
+	if i <= s.First || c.tokens[i].Hash != hashWhich && c.tokens[i].Hash != hashThat || m.first-subject > 6 {
+		return
+	}
+	if i--; c.tokens[i].Is(',') {
+		i--
+	}
+	if i >= s.First && c.runAt[i] > 0 && (m.last >= s.Last || c.runAt[m.last] == 0) {
+		r.add(int(c.runAt[i] - 1))
+	}
+}

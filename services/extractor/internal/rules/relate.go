@@ -29,6 +29,9 @@ func (d *document) sentenceRelations(c *chunk, s *prose.Sentence, list []match, 
 		}
 		r := d.right(c, m)
 		if r.n == 0 && r.pronoun < 0 {
+			d.objectBefore(c, s, m, &l, &r)
+		}
+		if r.n == 0 && r.pronoun < 0 {
 			continue
 		}
 		conf := ph.confidence - l.penalty - r.penalty
@@ -36,6 +39,12 @@ func (d *document) sentenceRelations(c *chunk, s *prose.Sentence, list []match, 
 		lo, hi := s.First, s.Last
 		for side, a := range []*argument{&l, &r} {
 			if a.n > 0 {
+				continue
+			}
+			if d.both(c, s, a) {
+				conf -= clearRef
+				rule = ph.rule + " (pronoun)"
+				lo = min(lo, c.sents[c.runs[a.runs[0]].sent].First)
 				continue
 			}
 			end := d.rs.relations[ph.relation].ends[side]

@@ -46,6 +46,11 @@ var (
 	hashAcross     = prose.Hash("across")
 	hashIts        = prose.Hash("its")
 	hashWithout    = prose.Hash("without")
+	hashIncluded   = prose.Hash("included")
+	hashInclude    = prose.Hash("include")
+	hashBoth       = prose.Hash("both")
+	hashThey       = prose.Hash("they")
+	hashWhich      = prose.Hash("which")
 	hashTheir      = prose.Hash("their")
 )
 

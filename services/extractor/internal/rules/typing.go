@@ -34,7 +34,7 @@ func (d *document) typeRun(c *chunk, r *run) {
 		(!r.initial || c.tokens[r.first].Shape&(prose.Caps|prose.Mixed) != 0 || !d.lowers.has(c.tokens[r.first].Hash)) {
 		r.take(e.known, 0.8, "known program")
 	}
-	if r.conf < 0.9 || r.typ == tLocation && r.rule == "head word" {
+	if r.conf < 0.9 || (r.typ == tLocation || r.typ == tProduct) && r.rule == "head word" {
 		d.typeByNeighbours(c, r)
 	}
 	if r.conf < 0.9 && r.title == 0 {
@@ -136,6 +136,10 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 		return
 	}
 	if n > 5 {
+		return
+	}
+	if n == 2 && c.info[r.last-1].in == tLocation && c.info[r.first].before == 0 && c.roleBefore(r) && c.lower(r.first-1) && c.info[r.first-1].near == 0 {
+		r.take(tPerson, 0.92, "role before") // the pianist Ludo Marsh
 		return
 	}
 	caps := c.tokens[r.last-1].Shape&prose.Caps != 0 || c.tokens[r.first].Shape&prose.Digit != 0
@@ -263,9 +267,9 @@ func (d *document) typeByNeighbours(c *chunk, r *run) {
 		after++ // the Brisa fuel pump
 	}
 	if after < s.Last && c.lower(after) && before >= s.First && (c.info[before].is(det) || c.tokens[before].Hash == prose.Possessive) && c.nounEnds(s, after) &&
-		(r.conf <= 0.75 || r.typ == tLocation && r.rule == "head word" && c.info[after].near > tLocation) {
+		(r.conf <= 0.75 || (r.typ == tLocation || r.typ == tProduct) && r.rule == "head word" && c.info[after].near > tLocation && c.info[after].near != r.typ) {
 		e := c.info[after]
-		if r.conf > 0.85 && r.typ == tLocation {
+		if r.conf > 0.85 && (r.typ == tLocation || r.typ == tProduct) {
 			r.typ, r.conf, r.rule = 0, 0, "" // the Deep Quay project
 		}
 		if e.near > 0 && !e.is(role) { // the LARCH dataset
