@@ -248,7 +248,7 @@ func (d *document) leftOf(c *chunk, m *match) argument {
 			linked, w.relative, w.relativeAt = true, true, w.i
 			w.gap++
 			w.i--
-		case e.is(pronoun) && w.commas == 0:
+		case e.is(pronoun) && w.commas == 0, t.Hash == hashBoth && w.i == s.First && m.first < w.i+3:
 			a.pronoun = w.i
 			return a
 		case e.is(conj):
@@ -407,6 +407,9 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 	}
 	// "by Ann Roe, who works for": the clause is about the name right before it.
 	after := w.apposed > 0 && w.apposed == run.last || w.relative && (w.relativeAt == run.last || w.relativeAt == run.last+1 && c.tokens[run.last].Is(','))
+	if after && run.typ > 0 && len(ph.left.types) > 0 && w.d != nil && !ph.left.suits(w.d.rs, run.typ) {
+		after = false // "the museum in Skelle, whose curator"
+	}
 	if p := w.prepBefore(run); p >= 0 && !after {
 		w.i = p - 1
 		w.a.penalty += 0.03
@@ -421,7 +424,7 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 		return false
 	}
 	// A comma that closes an insertion: "Acme, which employs Bob, acquired"
-	if w.commas == 1 && !w.relative && !ph.nominal && ph.elems[0].kind == activeVerb && w.lastComma == run.last {
+	if w.commas == 1 && !w.relative && !ph.nominal && ph.elems[0].kind == activeVerb && (w.lastComma == run.last || w.clauseFrom(w.commaBefore(run.first))) {
 		if k := w.commaBefore(run.first); k > w.s.First && c.runAt[k-1] > 0 {
 			w.i = k - 1
 			w.commas = 2
@@ -455,6 +458,11 @@ func (w *walk) prepBefore(r *run) int {
 		i--
 	}
 	return -1
+}
+
+// clauseFrom tells whether a relative clause begins behind the comma at k, or k is none.
+func (w *walk) clauseFrom(k int) bool {
+	return k > w.s.First && w.c.info[k+1].is(relative) && w.c.lower(k+1)
 }
 
 func (w *walk) commaBefore(i int) int {
