@@ -70,8 +70,15 @@ bench: ## the benchmarks, once each
 	go test -run '^$$' -bench . -benchtime 1x ./bench/...
 
 .PHONY: eval
-eval: ## precision and recall of the embedded extractor on the gold set
-	go run ./bench/cmd/eval bench/testdata/extraction/gold.jsonl
+eval: ## precision and recall of the embedded extractor: the gold set, the example corpus, and domains with and without rules:
+	@echo "== plain prose, default schema (bench/testdata/extraction)"
+	@go run ./bench/cmd/eval bench/testdata/extraction/gold.jsonl
+	@echo; echo "== the example corpus, its schema (examples/observatories)"
+	@go run ./bench/cmd/eval -schema examples/observatories/schema.yaml -docs examples/observatories/docs examples/observatories/gold.jsonl
+	@echo; echo "== the example corpus, with and without rules:"
+	@go run ./bench/cmd/eval -schema examples/observatories/schema.yaml -docs examples/observatories/docs -compare examples/observatories/gold.jsonl
+	@for d in bench/testdata/domain/*/; do echo; echo "== $$d, with and without rules:"; \
+		go run ./bench/cmd/eval -schema $$d/schema.yaml -compare $$d/gold.jsonl || exit 1; done
 
 .PHONY: eval/resolution
 eval/resolution: ## precision and recall of linking names, by method and kind, on the gold pairs

@@ -68,6 +68,8 @@ var may = map[string][]string{
 	"pkg/graph":       {"pkg/fingerprint"},
 	"pkg/settings":    {"pkg/fingerprint", "pkg/schema"},
 	"pkg/schemacache": {"pkg/schema"},
+	"pkg/embed":       {"pkg/fingerprint"},
+	"pkg/linkage":     {"pkg/fingerprint"},
 	"pkg/events":      {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
 	"pkg/bundle":      {"pkg/events", "pkg/graph"},
 	"pkg/api":         {"pkg/events", "pkg/graph"},

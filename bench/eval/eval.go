@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sort"
 
 	"github.com/factmill/factmill/pkg/app"
@@ -16,13 +18,17 @@ import (
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/pkg/settings"
+	"github.com/factmill/factmill/services/chunker"
 	"github.com/factmill/factmill/services/extractor"
+	"github.com/factmill/factmill/services/loader"
 )
 
-// Item is one text of a gold set with everything that it states.
+// Item is one text of a gold set, or one file of a corpus, with everything that it states.
 type Item struct {
-	ID       string `json:"id"`
-	Text     string `json:"text"`
+	ID   string `json:"id"`
+	Text string `json:"text"`
+	// Document is the file below the corpus's directory that holds the text, in place of ID and Text.
+	Document string `json:"document"`
 	Entities []struct {
 		Type string `json:"type"`
 		Name string `json:"name"`
@@ -90,24 +96,84 @@ type fixed struct{ s *schema.Schema }
 
 func (f fixed) Get(context.Context, string, uint64) (*schema.Schema, error) { return f.s, nil }
 
-// Run reads every text as a document of one chunk, in mode rules, and scores what became facts.
-func Run(ctx context.Context, items []Item, s *schema.Schema) (*Score, error) {
-	st, err := extractor.NewStage(extractor.Config{}, app.Deps{}, fixed{s})
+// Without returns the schema without its `rules:` section.
+func Without(s *schema.Schema) (*schema.Schema, error) {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(s.Marshal(), &m); err != nil {
+		return nil, fmt.Errorf("schema %s without rules: %w", s.Name(), err)
+	}
+	delete(m, "rules")
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s without rules: %w", s.Name(), err)
+	}
+	return schema.Parse(b, s.Name()+".json", nil)
+}
+
+// stages read documents in this process.
+type stages struct {
+	cut  *chunker.Stage
+	read *extractor.Stage
+	job  events.Job
+}
+
+func newStages(s *schema.Schema) (*stages, error) {
+	cut, err := chunker.NewStage(chunker.Config{}, app.Deps{})
+	if err != nil {
+		return nil, err
+	}
+	read, err := extractor.NewStage(extractor.Config{}, app.Deps{}, fixed{s})
 	if err != nil {
 		return nil, err
 	}
 	p := settings.Default()
-	job := events.Job{Graph: "eval", ID: "eval", Attempt: 1, SchemaRevision: 1, SchemaFP: s.Fingerprint(), Settings: p,
-		ChunkerFP: p.ChunkerFingerprint(), ExtractionFP: p.ExtractionFingerprint(s), ErrorPolicy: events.PolicyRaise}
+	return &stages{cut, read, events.Job{Graph: "eval", ID: "eval", Attempt: 1, SchemaRevision: 1, SchemaFP: s.Fingerprint(), Settings: p,
+		ChunkerFP: p.ChunkerFingerprint(), ExtractionFP: p.ExtractionFingerprint(s), ErrorPolicy: events.PolicyRaise}}, nil
+}
+
+// document chunks and reads one document.
+func (st *stages) document(ctx context.Context, d loader.Document) (*events.Extracted, error) {
+	made, err := st.cut.Handle(ctx, bus.Delivery{Event: &events.Loaded{
+		Job: st.job, Doc: events.DocRef{Key: d.Meta.Key, Token: fingerprint.Token(d.Meta.Key)}, Meta: d.Meta, Text: d.Text, Markup: d.Markup,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	out, err := st.read.Handle(ctx, bus.Delivery{Event: made[0]})
+	if err != nil {
+		return nil, err
+	}
+	return out[0].(*events.Extracted), nil
+}
+
+// Run reads every item in mode rules and scores what became facts. A text is a document of its own; a file of a corpus lies below dir
+// and is loaded and chunked as the pipeline does it, all its documents counting as one.
+func Run(ctx context.Context, items []Item, s *schema.Schema, dir string) (*Score, error) {
+	st, err := newStages(s)
+	if err != nil {
+		return nil, err
+	}
 	score := &Score{Entities: map[string]*Count{}, Relations: map[string]*Count{}}
 	for _, it := range items {
-		text := fingerprint.Normalize(it.Text)
-		out, err := st.Handle(ctx, bus.Delivery{Event: &events.Chunked{Job: job, Doc: events.DocRef{Key: it.ID, Token: fingerprint.Token(it.ID)},
-			Text: text, Chunks: []graph.Chunk{{Start: 0, End: len(text), Content: "text"}}}})
-		if err != nil {
-			return nil, fmt.Errorf("gold item %s: %w", it.ID, err)
+		data := []byte(it.Text)
+		name, format := it.ID, "text"
+		if it.Document != "" {
+			name, format = it.Document, ""
+			if data, err = os.ReadFile(filepath.Join(dir, filepath.FromSlash(it.Document))); err != nil {
+				return nil, fmt.Errorf("gold item: %w", err)
+			}
 		}
-		score.add(it, out[0].(*events.Extracted))
+		it.ID = name
+		var read []*events.Extracted
+		err := loader.Read(ctx, loader.Config{}, name, data, format, func(d loader.Document) error {
+			x, err := st.document(ctx, d)
+			read = append(read, x)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("gold item %s: %w", name, err)
+		}
+		score.add(it, read)
 	}
 	return score, nil
 }
@@ -115,7 +181,7 @@ func Run(ctx context.Context, items []Item, s *schema.Schema) (*Score, error) {
 type relation struct{ label, source, target string }
 
 // add compares one item. Entities count once by type and name, a short form as the name it is of; relations by type and ends.
-func (s *Score) add(it Item, x *events.Extracted) {
+func (s *Score) add(it Item, read []*events.Extracted) {
 	found, foundRel := map[[2]string]bool{}, map[relation]bool{}
 	name := func(e graph.EntityItem) string {
 		if e.Of != "" {
@@ -123,12 +189,14 @@ func (s *Score) add(it Item, x *events.Extracted) {
 		}
 		return fingerprint.Fold(e.Name)
 	}
-	for _, c := range x.Extraction.Chunks {
-		for _, e := range c.Entities {
-			found[[2]string{e.Type, name(e)}] = true
-		}
-		for _, r := range c.Relations {
-			foundRel[relation{r.Type, name(c.Entities[r.Source]), name(c.Entities[r.Target])}] = true
+	for _, x := range read {
+		for _, c := range x.Extraction.Chunks {
+			for _, e := range c.Entities {
+				found[[2]string{e.Type, name(e)}] = true
+			}
+			for _, r := range c.Relations {
+				foundRel[relation{r.Type, name(c.Entities[r.Source]), name(c.Entities[r.Target])}] = true
+			}
 		}
 	}
 	gold, goldRel := map[[2]string]bool{}, map[relation]bool{}
@@ -173,31 +241,64 @@ func compare[K comparable](s *Score, found, gold map[K]bool, by map[string]*Coun
 	}
 }
 
+// row is one line of a table.
+type row struct {
+	label     string
+	this, old Count
+}
+
+// rows are the labels, then all, first of entities, then of relations; old may be nil.
+func (s *Score) rows(old *Score) []row {
+	if old == nil {
+		old = &Score{}
+	}
+	var out []row
+	part := func(as string, by, oldBy map[string]*Count, all, oldAll Count) {
+		from := len(out)
+		for label, c := range by {
+			r := row{label: label, this: *c, old: Count{Gold: c.Gold}}
+			if o := oldBy[label]; o != nil {
+				r.old = *o
+			}
+			out = append(out, r)
+		}
+		for label, o := range oldBy {
+			if by[label] == nil {
+				out = append(out, row{label: label, this: Count{Gold: o.Gold}, old: *o})
+			}
+		}
+		sort.Slice(out[from:], func(i, j int) bool { return out[from+i].label < out[from+j].label })
+		out = append(out, row{as, all, oldAll})
+	}
+	part("all entities", s.Entities, old.Entities, s.AllEntities, old.AllEntities)
+	part("all relations", s.Relations, old.Relations, s.AllRelations, old.AllRelations)
+	return out
+}
+
 // Print writes a table.
 func (s *Score) Print(w io.Writer) error {
-	line := func(label string, c Count) error {
-		_, err := fmt.Fprintf(w, "%-16s %5d %5d %5d   %.3f  %.3f  %.3f\n", label, c.Gold, c.Found, c.Right, c.Precision(), c.Recall(), c.F1())
-		return err
-	}
 	if _, err := fmt.Fprintf(w, "%-16s %5s %5s %5s   %5s  %5s  %5s\n", "label", "gold", "found", "right", "P", "R", "F1"); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		by  map[string]*Count
-		all Count
-		as  string
-	}{{s.Entities, s.AllEntities, "all entities"}, {s.Relations, s.AllRelations, "all relations"}} {
-		labels := make([]string, 0, len(part.by))
-		for l := range part.by {
-			labels = append(labels, l)
+	for _, r := range s.rows(nil) {
+		c := r.this
+		if _, err := fmt.Fprintf(w, "%-16s %5d %5d %5d   %.3f  %.3f  %.3f\n", r.label, c.Gold, c.Found, c.Right, c.Precision(), c.Recall(), c.F1()); err != nil {
+			return err
 		}
-		sort.Strings(labels)
-		for _, l := range labels {
-			if err := line(l, *part.by[l]); err != nil {
-				return err
-			}
-		}
-		if err := line(part.as, part.all); err != nil {
+	}
+	return nil
+}
+
+// Compare writes a table of s beside the same without `rules:`, and the differences.
+func (s *Score) Compare(w io.Writer, without *Score) error {
+	if _, err := fmt.Fprintf(w, "%-16s %5s   %-19s   %-19s   %s\n%-16s %5s   %5s  %5s  %5s   %5s  %5s  %5s   %6s  %6s  %6s\n",
+		"", "", "with rules:", "without", "difference", "label", "gold", "P", "R", "F1", "P", "R", "F1", "P", "R", "F1"); err != nil {
+		return err
+	}
+	for _, r := range s.rows(without) {
+		a, b := r.this, r.old
+		if _, err := fmt.Fprintf(w, "%-16s %5d   %.3f  %.3f  %.3f   %.3f  %.3f  %.3f   %+.3f  %+.3f  %+.3f\n", r.label, a.Gold, a.Precision(), a.Recall(), a.F1(),
+			b.Precision(), b.Recall(), b.F1(), a.Precision()-b.Precision(), a.Recall()-b.Recall(), a.F1()-b.F1()); err != nil {
 			return err
 		}
 	}

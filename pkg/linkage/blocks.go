@@ -32,7 +32,7 @@ const (
 // share at least one. They say nothing of the label; file names of each label apart. Few names share a key: it holds nearly
 // all of a name, or what a short form leaves of it. The keys are printable, sorted, and each comes once.
 func Blocks(n *Name) []string {
-	k := keys{}
+	k := keys{codes: n.codes}
 	k.fill(n, true)
 	return k.done()
 }
@@ -40,24 +40,32 @@ func Blocks(n *Name) []string {
 // Probes are the keys under which every possible partner of a name is filed: looking these up is enough, and finds fewer
 // names than Blocks, for two long forms are not met for the sake of a short one.
 func Probes(n *Name) []string {
-	k := keys{}
+	k := keys{codes: n.codes}
 	k.fill(n, false)
 	return k.done()
 }
 
 type keys struct {
-	out []string
-	buf []byte
+	out   []string
+	buf   []byte
+	codes string // of the name
 }
 
-// add makes one key of the parts.
+// add makes one key of the parts. Names with other numbers are vetoed unless all their letters are the same or one is the other's
+// acronym: in every other kind of key the numbers are a part, so that Task 5 is not looked at for Task 6.
 func (k *keys) add(kind byte, parts ...string) {
 	h := uint64(14695981039346656037)
-	for _, p := range parts {
+	mix := func(p string) {
 		for i := 0; i < len(p); i++ {
 			h = (h ^ uint64(p[i])) * 1099511628211
 		}
 		h = (h ^ 0x1ff) * 1099511628211
+	}
+	for _, p := range parts {
+		mix(p)
+	}
+	if k.codes != "" && kind != keyLetters && kind|0x20 != keyAcronym {
+		mix(k.codes)
 	}
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

@@ -1,6 +1,6 @@
 // Command eval prints precision, recall and F1 of the embedded extractor on a gold set.
 //
-//	eval [-schema FILE] [-misses] GOLD.jsonl
+//	eval [-schema FILE] [-docs DIR] [-compare] [-misses] GOLD.jsonl
 package main
 
 import (
@@ -24,20 +24,16 @@ func main() {
 
 func run() error {
 	file := flag.String("schema", "", "schema file; default: the default schema")
+	docs := flag.String("docs", "", "directory of the gold set's files, where it names documents")
+	compare := flag.Bool("compare", false, "read with and without the schema's rules: section, and print both")
 	misses := flag.Bool("misses", false, "list what was missed and what was found too much")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		return fmt.Errorf("give one gold set")
 	}
-	s := schema.Default()
-	if *file != "" {
-		b, err := os.ReadFile(*file)
-		if err != nil {
-			return err
-		}
-		if s, err = schema.Parse(b, *file, func(p string) ([]byte, error) { return os.ReadFile(filepath.Join(filepath.Dir(*file), p)) }); err != nil {
-			return err
-		}
+	s, err := load(*file)
+	if err != nil {
+		return err
 	}
 	f, err := os.Open(flag.Arg(0))
 	if err != nil {
@@ -48,19 +44,47 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	score, err := eval.Run(context.Background(), items, s)
+	ctx := context.Background()
+	score, err := eval.Run(ctx, items, s, *docs)
 	if err != nil {
 		return err
 	}
 	if *misses {
-		sort.Strings(score.Misses)
-		sort.Strings(score.Extras)
-		for _, m := range score.Misses {
-			fmt.Println("missed  ", m)
-		}
-		for _, m := range score.Extras {
-			fmt.Println("too much", m)
-		}
+		list(score)
 	}
-	return score.Print(os.Stdout)
+	if !*compare {
+		return score.Print(os.Stdout)
+	}
+	bare, err := eval.Without(s)
+	if err != nil {
+		return err
+	}
+	without, err := eval.Run(ctx, items, bare, *docs)
+	if err != nil {
+		return err
+	}
+	return score.Compare(os.Stdout, without)
+}
+
+// load reads a schema file, or gives the default schema.
+func load(file string) (*schema.Schema, error) {
+	if file == "" {
+		return schema.Default(), nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Parse(b, file, func(p string) ([]byte, error) { return os.ReadFile(filepath.FromSlash(p)) })
+}
+
+func list(score *eval.Score) {
+	sort.Strings(score.Misses)
+	sort.Strings(score.Extras)
+	for _, m := range score.Misses {
+		fmt.Println("missed  ", m)
+	}
+	for _, m := range score.Extras {
+		fmt.Println("too much", m)
+	}
 }

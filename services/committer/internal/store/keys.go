@@ -38,7 +38,8 @@ const (
 	spaceCounts   = 's' //
 	spaceMatch    = '=' // entity id, entity id; once from either side
 	spaceVerdict  = '!' // entity id, greater entity id
-	spaceBlock    = '+' // hash of label and blocking key, part → entity ids
+	spaceBlock    = '+' // hash of label and blocking key → entity ids
+	spaceMore     = '-' // hash of label and blocking key, entity id: those that have no room in the list
 
 	// Rows without a sequence in the key.
 	spaceOutbox  = 'b' // number → sequence, event
@@ -49,7 +50,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!+"
+const factSpaces = "dvxakchenmpqrwoitgyls=!+-"
 
 // Lists of postings.
 const (
@@ -294,7 +295,9 @@ func describeParts(space byte, r *keyReader) string {
 	case spaceName, spaceCandKey:
 		return strconv.Quote(r.str()) + "/" + r.id().String()
 	case spaceBlock:
-		return fmt.Sprintf("%x/%d", r.take(blockLen), r.u32())
+		return fmt.Sprintf("%x", r.take(blockLen))
+	case spaceMore:
+		return fmt.Sprintf("%x/%s", r.take(blockLen), r.id())
 	case spaceMention, spaceEvidence, spaceMatch, spaceVerdict:
 		return r.id().String() + "/" + r.id().String()
 	case spaceProp:

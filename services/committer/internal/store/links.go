@@ -2,9 +2,7 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	"github.com/factmill/factmill/pkg/linkage"
@@ -34,17 +32,9 @@ type Links struct {
 	Compared int
 	Linked   int
 	Unclear  int
-	// CapLeft is how many names behind a blocking key's bound were not compared.
+	// CapLeft is how many blocking keys were not followed to their end.
 	CapLeft int
 }
-
-const (
-	blockLen = 8
-	// partIDs is how many entities one row of a block lists.
-	partIDs = 128
-	// defaultMaxBlock is how many names of one blocking key are compared with a new one.
-	defaultMaxBlock = 5000
-)
 
 // shown is how an entity is compared: by its label and its display name. The zero value is an entity that is not there.
 type shown struct{ label, name string }
@@ -62,50 +52,6 @@ func (s shown) prepare() linkage.Name { return linkage.Prepare(s.label, s.name, 
 type renamed struct {
 	id          id
 	before, now shown
-}
-
-// block is a blocking key of one label.
-type block [blockLen]byte
-
-func blocksOf(label string, keys []string) []block {
-	out := make([]block, 0, len(keys))
-	for _, k := range keys {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(label))
-		_, _ = h.Write([]byte{0})
-		_, _ = h.Write([]byte(k))
-		out = append(out, block(binary.BigEndian.AppendUint64(nil, h.Sum64())))
-	}
-	return out
-}
-
-func blockKey(g uint32, b block, part uint32) key { return newKey(g, spaceBlock).raw(b[:]).u32(part) }
-
-// A row of a block: whether another part follows, then the ids.
-type blockRow struct {
-	more bool
-	ids  []id
-}
-
-func (r blockRow) encode() []byte {
-	w := make(writer, 0, 1+len(r.ids)*idLen).bool(r.more)
-	for _, v := range r.ids {
-		w = w.id(v)
-	}
-	return w
-}
-
-func decodeBlock(b []byte) (r blockRow, err error) {
-	if len(b)%idLen != 1 {
-		return r, fmt.Errorf("%w: block", ErrCorrupt)
-	}
-	rd := reader{b: b}
-	r.more = rd.bool()
-	r.ids = make([]id, 0, len(b)/idLen)
-	for len(rd.b) > 0 {
-		r.ids = append(r.ids, rd.id())
-	}
-	return r, rd.err("block")
 }
 
 // link brings the matches up to date with the names that changed since it was called last (decision 5).
@@ -208,140 +154,28 @@ func (t *Txn) putMatch(a, b id, row []byte) {
 	}
 }
 
-// refile files entities under their blocking keys, and no longer under those of the names they had.
-func (t *Txn) refile(list []renamed) error {
-	type change struct {
-		block block
-		id    id
-		add   bool
-	}
-	var all []change
-	for _, r := range list {
-		var was, is []block
-		if r.before != (shown{}) {
-			n := r.before.prepare()
-			was = blocksOf(r.before.label, linkage.Blocks(&n))
-		}
-		if r.now != (shown{}) {
-			n := r.now.prepare()
-			is = blocksOf(r.now.label, linkage.Blocks(&n))
-		}
-		for _, b := range was {
-			if !slices.Contains(is, b) {
-				all = append(all, change{b, r.id, false})
-			}
-		}
-		for _, b := range is {
-			if !slices.Contains(was, b) {
-				all = append(all, change{b, r.id, true})
-			}
-		}
-	}
-	// In the order of the rows, so that each look-up goes on where the last one ended.
-	slices.SortFunc(all, func(a, b change) int {
-		if c := bytes.Compare(a.block[:], b.block[:]); c != 0 {
-			return c
-		}
-		return bytes.Compare(a.id[:], b.id[:])
-	})
-	for _, c := range all {
-		var err error
-		if c.add {
-			err = t.file(c.block, c.id)
-		} else {
-			err = t.unfile(c.block, c.id)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *Txn) blockPart(b block, part uint32) (blockRow, bool, error) {
-	v, ok, err := t.load(blockKey(t.g.id, b, part))
-	if err != nil || !ok {
-		return blockRow{}, false, err
-	}
-	r, err := decodeBlock(v)
-	return r, true, err
-}
-
-// file adds an entity to a block: to the first part that has room.
-func (t *Txn) file(b block, v id) error {
-	for part := uint32(0); ; part++ {
-		r, there, err := t.blockPart(b, part)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(r.ids, v) {
-			return nil
-		}
-		if there && len(r.ids) >= partIDs {
-			if !r.more {
-				r.more = true
-				t.put(blockKey(t.g.id, b, part), r.encode())
-			}
-			continue
-		}
-		r.ids = append(r.ids, v)
-		t.put(blockKey(t.g.id, b, part), r.encode())
-		return nil
-	}
-}
-
-// unfile takes an entity out of a block. A part that others follow stays, though it be empty.
-func (t *Txn) unfile(b block, v id) error {
-	for part := uint32(0); ; part++ {
-		r, there, err := t.blockPart(b, part)
-		if err != nil || !there {
-			return err
-		}
-		if i := slices.Index(r.ids, v); i >= 0 {
-			r.ids = slices.Delete(r.ids, i, i+1)
-			var row []byte
-			if len(r.ids) > 0 || r.more {
-				row = r.encode()
-			}
-			t.put(blockKey(t.g.id, b, part), row)
-			return nil
-		}
-		if !r.more {
-			return nil
-		}
-	}
-}
-
 // find compares an entity with all that share a blocking key with it.
 func (f *finder) find(r renamed) error {
 	name := r.now.prepare()
 	compared := map[id]bool{}
 	for _, b := range blocksOf(r.now.label, linkage.Probes(&name)) {
 		seen := 0
-		for part := uint32(0); ; part++ {
-			row, _, err := f.t.blockPart(b, part)
-			if err != nil {
-				return err
+		err := f.t.members(b, func(o id) error {
+			if o == r.id {
+				return nil
 			}
-			for _, o := range row.ids {
-				if o == r.id {
-					continue
-				}
-				if seen++; seen > f.t.s.opt.maxBlock {
-					f.t.links.CapLeft++
-					continue
-				}
-				if f.met[o] || compared[o] {
-					continue
-				}
-				compared[o] = true
-				if err := f.compare(r, &name, o); err != nil {
-					return err
-				}
+			if seen++; seen > f.t.s.opt.maxBlock {
+				f.t.links.CapLeft++ // at least one is left
+				return ErrStop
 			}
-			if !row.more {
-				break
+			if f.met[o] || compared[o] {
+				return nil
 			}
+			compared[o] = true
+			return f.compare(r, &name, o)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

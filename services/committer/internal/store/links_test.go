@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
@@ -175,9 +176,36 @@ func TestBlockCap(t *testing.T) {
 	require.NoError(t, err)
 	_, err = txn.Written()
 	require.NoError(t, err)
-	require.Equal(t, 300, txn.Links().CapLeft)
+	require.Equal(t, 1, txn.Links().CapLeft)
 	require.Equal(t, o.maxBlock, txn.Links().Compared)
 	require.NoError(t, txn.Abort())
+	verified(t, s)
+	// More are filed under that key than its list holds.
+	var more []string
+	for _, k := range allKeys(t, s) {
+		if k[headLen-1] == spaceMore {
+			more = append(more, k)
+		}
+	}
+	require.NotEmpty(t, more)
+	require.NoError(t, s.db.Delete([]byte(more[0]), pebble.NoSync))
+	r, err := s.Verify(t.Context(), g, nil)
+	require.NoError(t, err)
+	require.Len(t, r.Problems, 1)
+	require.Equal(t, "block", r.Problems[0].Kind)
+	base, _, _ := splitRow([]byte(more[0]))
+	kr := readKey(base)
+	b, v := block(kr.take(blockLen)), kr.id()
+	require.NoError(t, s.db.Set([]byte(more[0]), seal(moreKey(1, b, v), []byte{1}), pebble.NoSync))
+	verified(t, s)
+	remove(t, s, "d")
+	verified(t, s)
+	sn, err := s.Snapshot(g, 0)
+	require.NoError(t, err)
+	defer sn.Close()
+	live := 0
+	require.NoError(t, sn.scan(sn.key(spaceMore), nil, func(key, []byte) error { live++; return nil }))
+	require.Zero(t, live)
 }
 
 // name26 writes a number as a name of letters.

@@ -28,16 +28,18 @@ func (v *verifier) matches() error {
 			return err
 		}
 		for _, e := range row.ids {
-			as, err := v.shown(e)
-			if err != nil {
+			if err := v.hasBlock(k, e, b); err != nil {
 				return err
-			}
-			n := as.prepare()
-			if as == (shown{}) || !slices.Contains(blocksOf(as.label, linkage.Blocks(&n)), b) {
-				v.problem(k, "entity %s does not have that blocking key", e)
 			}
 		}
 		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = v.each(v.sn.key(spaceMore), func(k key, r *keyReader, _ []byte) error {
+		b := block(r.take(blockLen))
+		return v.hasBlock(k, r.id(), b)
 	})
 	if err != nil {
 		return err
@@ -72,6 +74,19 @@ func (v *verifier) matches() error {
 	})
 }
 
+// hasBlock reports a row that files an entity under a key which its name does not have.
+func (v *verifier) hasBlock(k key, e id, b block) error {
+	as, err := v.shown(e)
+	if err != nil {
+		return err
+	}
+	n := as.prepare()
+	if as == (shown{}) || !slices.Contains(blocksOf(as.label, linkage.Blocks(&n)), b) {
+		v.problem(k, "entity %s does not have that blocking key", e)
+	}
+	return nil
+}
+
 // verdict is the state that was decided about a pair; empty when nothing was.
 func (v *verifier) verdict(p [2]id) (string, error) {
 	var d Verdict
@@ -96,7 +111,7 @@ func (v *verifier) matchesOf(e id, as shown) error {
 			return err
 		}
 		if !listed {
-			v.problem(blockKey(v.sn.g.id, b, 0), "missing: entity %s has that blocking key", e)
+			v.problem(blockKey(v.sn.g.id, b), "missing: entity %s has that blocking key", e)
 		}
 	}
 	want := map[id][]byte{}
@@ -144,31 +159,38 @@ func (v *verifier) matchesOf(e id, as shown) error {
 }
 
 func (v *verifier) listed(b block, e id) (found bool, err error) {
-	err = v.block(b, func(o id) error {
-		found = found || o == e
-		return nil
+	if found, err = v.has(moreKey(v.sn.g.id, b, e)); err != nil || found {
+		return found, err
+	}
+	_, err = v.get(blockKey(v.sn.g.id, b), func(val []byte) error {
+		row, err := decodeBlock(val)
+		found = slices.Contains(row.ids, e)
+		return err
 	})
 	return found, err
 }
 
 // block calls fn for each entity of a block.
 func (v *verifier) block(b block, fn func(id) error) error {
-	for part := uint32(0); ; part++ {
-		var row blockRow
-		_, err := v.get(blockKey(v.sn.g.id, b, part), func(val []byte) (err error) {
-			row, err = decodeBlock(val)
+	var row blockRow
+	_, err := v.get(blockKey(v.sn.g.id, b), func(val []byte) (err error) {
+		row, err = decodeBlock(val)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range row.ids {
+		if err := fn(o); err != nil {
 			return err
-		})
-		if err != nil {
-			return err
-		}
-		for _, o := range row.ids {
-			if err := fn(o); err != nil {
-				return err
-			}
-		}
-		if !row.more {
-			return nil
 		}
 	}
+	if !row.more {
+		return nil
+	}
+	prefix := morePrefix(v.sn.g.id, b)
+	return v.sn.scan(prefix, nil, func(k key, _ []byte) error {
+		r := keyReader{b: k[len(prefix):]}
+		return fn(r.id())
+	})
 }

@@ -52,7 +52,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 		}
 		spaces[k[headLen-1]] = true
 	}
-	for _, space := range factSpaces + "bu" {
+	for _, space := range strings.ReplaceAll(factSpaces, "-", "") + "bu" { // a block with more than its list has a test of its own
 		require.True(t, spaces[byte(space)], "the store has no row of space %c", space)
 	}
 	tried := map[byte][2]int{}
@@ -148,7 +148,7 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		{k(spaceCounts), []byte(`{"documents":3,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18}`), "it counts 3 documents, there are 2"},
 		{k(spaceMatch).id(acme).id(stranger), matchRow(linkage.Verdict{Method: "x", Score: 1, Outcome: linkage.Link}, ""), "the names compare otherwise"},
 		{k(spaceMatch).id(stranger).id(acme), matchRow(linkage.Verdict{Method: "x", Score: 1, Outcome: linkage.Link}, ""), "its other side says something else"},
-		{blockKey(1, block{1}, 0), blockRow{ids: []id{acme}}.encode(), "entity " + acme.String() + " does not have that blocking key"},
+		{blockKey(1, block{1}), blockRow{ids: []id{acme}}.encode(), "entity " + acme.String() + " does not have that blocking key"},
 		{k(spacePropFold).id(ada).str("year").str("n1842"), mustPropFold(t, PropertyFold{Value: int64(1842), Documents: 2, Best: 0.7, BestDocs: 1, NewestDocs: 1}), "it is not what its documents say: 2 documents, there are 1"},
 	} {
 		at := c.key.with(2)

@@ -50,7 +50,11 @@ func (d *document) atEvent(c *chunk) {
 		for p > s.First && (c.tokens[p].Kind == prose.Number || c.tokens[p].Hash == hashThe) {
 			p--
 		}
-		if p <= s.First || c.tokens[p].Hash != hashAt && c.tokens[p].Hash != hashIn {
+		if p < s.First || c.tokens[p].Hash != hashAt && c.tokens[p].Hash != hashIn || s.Question {
+			continue
+		}
+		if p == s.First {
+			d.frontedEvent(c, s, i)
 			continue
 		}
 		subject := -1
@@ -60,7 +64,7 @@ func (d *document) atEvent(c *chunk) {
 				break
 			}
 		}
-		if subject < 0 || s.Question {
+		if subject < 0 {
 			continue
 		}
 		r := &c.runs[subject]
@@ -78,6 +82,40 @@ func (d *document) atEvent(c *chunk) {
 			if a := &c.runs[group.runs[k]]; a.emitted >= 0 && d.rs.schema.Allows(rel.label, d.rs.label(a.typ), d.rs.label(e.typ)) {
 				d.emitRelation(c, rel.label, a.emitted, e.emitted, 0.75, "", "subject at event", s.First, s.Last)
 			}
+		}
+	}
+}
+
+// frontedEvent reads "At the Ashdown Fair, Lucia Venn read": run i is the event, the next one did something there.
+func (d *document) frontedEvent(c *chunk, s *prose.Sentence, i int) {
+	e := &c.runs[i]
+	if i+1 >= len(c.runs) || c.runs[i+1].sent != e.sent || e.last >= s.Last {
+		return
+	}
+	from := e.last
+	for from < s.Last && (c.tokens[from].Is(',') || c.tokens[from].Kind == prose.Number) {
+		from++
+	}
+	for from < s.Last && c.lower(from) && c.info[from].is(det|role|honorific) {
+		from++
+	}
+	if c.runs[i+1].first != from || !d.isOf(&c.runs[i+1], tPerson) && !d.isOf(&c.runs[i+1], tOrganization) {
+		return
+	}
+	var group argument
+	c.groupRight(&group, i+1, s)
+	last := c.runs[group.runs[group.n-1]].last
+	if last >= s.Last || c.titled(s, &c.runs[i+1]) {
+		return
+	}
+	verb := d.didAt(c, s, last, min(last+2, s.Last))
+	if verb < 0 || d.assertion(c, s, &match{phrase: -1, first: verb, last: verb + 1}, &argument{}) != "" {
+		return
+	}
+	label := d.rs.relations[d.rs.attended].label
+	for k := range group.n {
+		if a := &c.runs[group.runs[k]]; a.emitted >= 0 && d.rs.schema.Allows(label, d.rs.label(a.typ), d.rs.label(e.typ)) {
+			d.emitRelation(c, label, a.emitted, e.emitted, 0.75, "", "subject at event", s.First, s.Last)
 		}
 	}
 }
@@ -300,7 +338,7 @@ func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
 			}
 			continue
 		}
-		for i++; i < s.Last && (c.lower(i) && c.info[i].is(det|role|adjective) || c.tokens[i].Is('"')); i++ {
+		for i++; i < s.Last && (c.lower(i) && (c.info[i].is(det|role|adjective) || c.info[i].near > 0) || c.tokens[i].Is('"')); i++ {
 		}
 		if i < s.Last && c.runAt[i] > 0 && c.runs[c.runAt[i]-1].first == i {
 			r := int(c.runAt[i] - 1)

@@ -21,7 +21,7 @@ func (d *document) right(c *chunk, m *match) argument {
 				return a
 			}
 			a.penalty += 0.01 * float64(skipped)
-			if run.last < s.Last && run.rule != "noun after" && c.compound(s, run.last) {
+			if run.last < s.Last && run.rule != "noun after" && c.compound(s, run.last) && !d.ownNoun(c, run) && !c.modelled(run) {
 				a.penalty += 0.25
 			}
 			c.groupRight(&a, int(r-1), s)
@@ -43,8 +43,11 @@ func (d *document) right(c *chunk, m *match) argument {
 			}
 			return a
 		}
-		if t.Hash == hashOf && t.Kind == prose.Word && skipped > 0 && c.info[i-1].is(piece) {
-			continue // three volumes of
+		if t.Hash == hashOf && t.Kind == prose.Word && i > m.last && (c.info[i-1].is(piece) || c.tokens[i-1].Kind == prose.Number && i-2 >= m.last && c.tokens[i-2].Hash == hashVer) {
+			continue // three volumes of, a third of, version 2 of
+		}
+		if t.Hash == hashIn && t.Kind == prose.Word && i > m.last && c.info[i-1].is(piece) {
+			continue // a stake in
 		}
 		if t.Kind != prose.Word || e.flags&(prep|conj|relative|modal|not) != 0 && !e.is(det) {
 			return a
@@ -72,6 +75,28 @@ func (c *chunk) compound(s *prose.Sentence, i int) bool {
 		return false
 	}
 	return i+1 >= s.Last || !c.info[i+1].is(det)
+}
+
+// modelled tells a name that an article or owner makes one of what the noun behind it says: "its Hilltop butter", not "Acme shares".
+func (c *chunk) modelled(r *run) bool {
+	return (r.typ == tProduct || r.typ == tSoftware || r.typ == tDataset) && r.first > 0 && c.info[r.first-1].is(det) && c.tokens[r.first-1].Kind == prose.Word
+}
+
+// ownNoun tells whether the word behind a name is only what it is, one or many: "two Sulvan W46 engines".
+func (d *document) ownNoun(c *chunk, r *run) bool {
+	if e := c.info[r.last]; e.near > 0 && (e.near == r.typ || d.rs.below(r.typ, e.near)) {
+		return true
+	}
+	w := c.word(r.last)
+	if !endsInS(w) || r.typ == 0 || d.rs.isBuiltin(r.typ) {
+		return false
+	}
+	for _, one := range []string{w[:len(w)-1], strings.TrimSuffix(w, "es"), strings.TrimSuffix(w, "ies") + "y"} {
+		if e := d.rs.words.get(hashWord(one)); e.near == r.typ || e.near > 0 && d.rs.below(r.typ, e.near) {
+			return true
+		}
+	}
+	return false
 }
 
 // between tells how the names a and b, neighbours in order, are joined: 0 not, 1 by a comma, 2 by "and".

@@ -54,32 +54,37 @@ type cueRule struct {
 
 // ruleset is the tables for one schema. It never changes after compile.
 type ruleset struct {
-	schema    *schema.Schema
-	words     table
-	types     []typeRule // by type number minus one
-	builtin   map[string]uint16
-	byLabel   map[string]uint16
-	under     map[[2]uint16]bool // (type, ancestor)
-	names     map[uint64]uint16  // whole names of the schema's rules
-	places    map[uint64]bool
-	longest   int // words of the longest name in names and places
-	relations []relationRule
-	phrases   []phrase
-	starts    [][]int32
-	roleStart []int32 // phrases that begin with a class of words
-	cues      [][]cueRule
-	patterns  bool
-	worksFor  int // relation number or -1
-	located   int
-	partOf    int
-	authored  int
-	owns      int
-	supplies  int
-	depends   int
-	attended  int
-	verbs     map[string]forms
-	pasts     map[uint64]bool // irregular past forms
-	roleProps map[uint16]string
+	schema  *schema.Schema
+	words   table
+	types   []typeRule // by type number minus one
+	builtin map[string]uint16
+	byLabel map[string]uint16
+	under   map[[2]uint16]bool // (type, ancestor)
+	names   map[uint64]uint16  // whole names of the schema's rules
+	// smallNames are the first words of such names as are not written with a capital; bareNames are those that begin with an article,
+	// by their key without it.
+	smallNames map[uint64]bool
+	bareNames  map[uint64]string
+	hintWords  []hintWord
+	places     map[uint64]bool
+	longest    int // words of the longest name in names and places
+	relations  []relationRule
+	phrases    []phrase
+	starts     [][]int32
+	roleStart  []int32 // phrases that begin with a class of words
+	cues       [][]cueRule
+	patterns   bool
+	worksFor   int // relation number or -1
+	located    int
+	partOf     int
+	authored   int
+	owns       int
+	supplies   int
+	depends    int
+	attended   int
+	verbs      map[string]forms
+	pasts      map[uint64]bool // irregular past forms
+	roleProps  map[uint16]string
 
 	thingMu sync.Mutex
 	things  map[string]uint16 // types that no schema declares, by label; guarded by thingMu
@@ -129,6 +134,7 @@ func (rs *ruleset) below(t, a uint16) bool { return rs.under[[2]uint16{t, a}] }
 // refused it before.
 func compile(s *schema.Schema) *ruleset {
 	rs := &ruleset{
+		smallNames: map[uint64]bool{}, bareNames: map[uint64]string{},
 		schema: s, builtin: map[string]uint16{}, byLabel: map[string]uint16{}, under: map[[2]uint16]bool{}, names: map[uint64]uint16{},
 		places: map[uint64]bool{}, verbs: loadVerbs(), pasts: map[uint64]bool{}, longest: 4, worksFor: -1, located: -1, partOf: -1, authored: -1, owns: -1,
 		supplies: -1, depends: -1, attended: -1,
@@ -257,7 +263,13 @@ func (rs *ruleset) addRelation(name string, also []string, source, target slot) 
 	if !declared {
 		label = name
 	}
-	rs.relations = append(rs.relations, relationRule{label: label, declared: declared, source: source, target: target})
+	r := relationRule{label: label, declared: declared, source: source, target: target, ends: [2]slot{source, target}}
+	for _, own := range rs.schema.Relations() {
+		if declared && own.Label == label {
+			r.ends[0], r.ends[1] = rs.patternSlots(own)
+		}
+	}
+	rs.relations = append(rs.relations, r)
 	return len(rs.relations) - 1
 }
 
@@ -276,6 +288,11 @@ func (rs *ruleset) addPhrase(p phrase, relation int, text string) {
 		text = text[at+1:]
 	}
 	p.rule = "phrase: " + text
+	for i := range p.elems {
+		if _, ok := p.elems[i].find(hashWithout); ok && p.elems[i].kind == literal {
+			p.lack = true
+		}
+	}
 	rs.phrases = append(rs.phrases, p)
 }
 
@@ -296,6 +313,7 @@ func (rs *ruleset) schemaRelations() {
 		var own relationRule
 		own.label, own.declared = r.Label, true
 		own.source, own.target = rs.patternSlots(r)
+		own.ends = [2]slot{own.source, own.target}
 		if at < 0 || known[r.Label] {
 			rs.relations = append(rs.relations, own)
 			at = len(rs.relations) - 1
@@ -309,9 +327,14 @@ func (rs *ruleset) schemaRelations() {
 		}
 		for i, list := range [][]string{hint.Phrases, hint.InversePhrases} {
 			for _, text := range list {
-				if p, err := rs.userPhrase(text, rs.verbs); err == nil {
+				same, other := rs.userPhrases(text)
+				for _, p := range same {
 					p.inverse = i == 1
 					rs.addPhrase(p, at, text)
+				}
+				for _, p := range other {
+					p.inverse = i == 0
+					rs.addPhrase(p, at, text+", turned round")
 				}
 			}
 		}

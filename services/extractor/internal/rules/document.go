@@ -188,7 +188,7 @@ func (d *document) tokenize(c *chunk) {
 		e := &unknown
 		if t.Kind == prose.Word {
 			e = d.rs.words.get(t.Hash)
-			if t.Shape&prose.Caps != 0 && e.is(stop) && t.End-t.Start <= 5 {
+			if t.Shape&prose.Caps != 0 && e.is(stop) && t.End-t.Start <= 5 && !plainCaps[t.Hash] {
 				e = &unknown // WHO is not who
 			}
 			if t.Shape&(prose.Upper|prose.Uncased|prose.Mixed) == 0 {
@@ -199,6 +199,9 @@ func (d *document) tokenize(c *chunk) {
 		c.runAt = append(c.runAt, 0)
 	}
 }
+
+// plainCaps are small words that are no acronyms in capitals either: "THE SELE TELESCOPE".
+var plainCaps = map[uint64]bool{hashThe: true, hashOf: true, hashAnd: true, hashFor: true, hashBy: true, hashFrom: true, hashWith: true}
 
 func (c *chunk) word(i int) string { return c.text[c.tokens[i].Start:c.tokens[i].End] }
 
@@ -247,7 +250,7 @@ func (d *document) note(c *chunk, r *run) {
 	case r.conf > n.conf || r.conf == n.conf && d.rs.before(r.typ, n.typ):
 		n.typ, n.conf, n.rule = r.typ, r.conf, r.rule
 	}
-	n.person = n.typ == tPerson
+	n.person = n.typ == tPerson || d.rs.below(n.typ, tPerson)
 }
 
 // settle gives each run its last type: its own, or what the document says of the name.

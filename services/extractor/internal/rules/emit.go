@@ -77,7 +77,7 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 	s := &c.sents[sent]
 	w := walk{c: c, s: s}
 	people, others := 0, 0
-	firstPerson, firstOther := int32(-1), int32(-1)
+	firstPerson, firstOther, anyPerson := int32(-1), int32(-1), int32(-1)
 	for i := s.First; i < s.Last; i++ {
 		at := c.runAt[i]
 		if at == 0 {
@@ -90,6 +90,7 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 		}
 		subject := w.prepBefore(r) < 0 && !(r.last < s.Last && c.tokens[r.last].Hash == prose.Possessive)
 		if r.typ == tPerson || d.rs.below(r.typ, tPerson) {
+			anyPerson = at - 1
 			if people++; firstPerson < 0 && subject {
 				firstPerson = at - 1
 			}
@@ -102,8 +103,15 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 			firstOther = at - 1
 		}
 	}
+	if i := s.First; i+1 < s.Last && c.tokens[i].Hash == hashThe && c.lower(i+1) && c.info[i+1].near > 0 && c.runAt[i+1] == 0 {
+		if run, cost := d.definiteName(c, i+1); run >= 0 && cost < ambiguousRef { // "The survey uses the Merrow Telescope."
+			firstOther, others = run, max(others, 1)
+		}
+	}
 	if firstPerson >= 0 {
 		*person = focus{firstPerson, sent, people == 1}
+	} else if people == 1 && (person.run < 0 || sent-person.sent > 1) { // "Nobody expected much of Ann Roe."
+		*person = focus{anyPerson, sent, true}
 	} else if sent-person.sent > 2 {
 		person.run = -1
 	} else if people > 0 {
@@ -114,36 +122,6 @@ func (d *document) refocus(c *chunk, sent int32, person, other *focus) {
 	} else if sent-other.sent > 2 {
 		other.run = -1
 	}
-}
-
-// resolve returns the name that the pronoun (or "the company") at token i stands for, or -1, and what that costs.
-func (d *document) resolve(c *chunk, s *prose.Sentence, i int, person, other focus) (run int32, cost float64) {
-	e := c.info[i]
-	f := other
-	switch {
-	case e.is(pronounHe | pronounShe):
-		f = person
-		if in, unique := d.personBefore(c, s, i); in >= 0 {
-			f = focus{in, 0, unique}
-		}
-	case e.is(pronounIt):
-		if in := d.thingBefore(c, s, i); in >= 0 {
-			f = focus{in, 0, true}
-		}
-	case e.is(pronoun):
-		return -1, 0
-	default: // "the company": a noun whose type the name must have
-		if f.run >= 0 && c.runs[f.run].typ != e.near && !d.rs.below(c.runs[f.run].typ, e.near) {
-			return -1, 0
-		}
-	}
-	if f.run < 0 {
-		return -1, 0
-	}
-	if !f.unique {
-		return f.run, 0.27
-	}
-	return f.run, 0.13
 }
 
 // thingBefore finds the name that begins the sentence of token i, where "it" follows "that": "Acme said that it".

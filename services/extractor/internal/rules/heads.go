@@ -1,12 +1,8 @@
 package rules
 
 import (
-	"regexp"
-	"sort"
 	"strings"
 	"unicode"
-
-	"github.com/factmill/factmill/pkg/schema"
 )
 
 // loadHeads reads the nouns that say what a name is.
@@ -149,47 +145,4 @@ func labelWords(label string) []string {
 		out = append(out, word)
 	}
 	return out
-}
-
-// hints takes in the entity part of the schema's `rules:`.
-func (rs *ruleset) hints() {
-	labels := make([]string, 0, len(rs.schema.Rules().Entities))
-	for l := range rs.schema.Rules().Entities {
-		labels = append(labels, l)
-	}
-	sort.Strings(labels)
-	for _, l := range labels {
-		label, ok := rs.schema.Canon(schema.KindEntity, l)
-		if !ok {
-			continue
-		}
-		t, hint := rs.byLabel[label], rs.schema.Rules().Entities[l]
-		for _, n := range hint.Names {
-			key, words := hashName(n)
-			rs.names[key] = t
-			rs.longest = max(rs.longest, min(words, 12))
-		}
-		for _, w := range hint.Suffixes {
-			rs.words.put(hashWord(w)).suffix = t
-		}
-		for _, w := range hint.Prefixes {
-			rs.words.put(hashWord(w)).before = t
-		}
-		for _, w := range hint.Honorifics {
-			rs.words.put(hashWord(w)).flags |= honorific
-		}
-		for _, w := range hint.Roles {
-			if t == tPerson || rs.below(t, tPerson) {
-				rs.words.put(hashWord(w)).flags |= role
-			} else {
-				rs.words.put(hashWord(w)).near = t
-			}
-		}
-		for _, p := range hint.Patterns {
-			if re, err := regexp.Compile(p); err == nil {
-				rs.types[t-1].patterns = append(rs.types[t-1].patterns, re)
-				rs.patterns = true
-			}
-		}
-	}
 }

@@ -98,6 +98,7 @@ type entry struct {
 	before  uint16 // type of a name that begins with the word
 	suffix  uint16 // type of a name that ends with the word
 	known   uint16 // type of a name that is the word
+	hint    uint16 // place in ruleset.hintWords plus one
 	phrases int32  // list in ruleset.starts plus one
 	cues    int32  // list in ruleset.cues plus one
 	month   uint8  // 1…12

@@ -55,6 +55,8 @@ type phrase struct {
 	elems       []elem
 	nominal     bool // begins with a noun: stands after "is" or a comma
 	bound       bool // nominal, and never straight after a name
+	lack        bool // holds "without": a denial before it makes it true
+	adverbial   bool // begins with a preposition: the subject stands before the verb that it belongs to
 	left, right slot
 	rule        string
 }
@@ -99,6 +101,7 @@ type relationRule struct {
 	label          string // the schema's label, or our own name where the schema has none
 	declared       bool
 	source, target slot
+	ends           [2]slot // what may stand at its source and its target
 }
 
 // parsePhrase reads one phrase line after its confidence: the words, "=", and the [types].
@@ -181,42 +184,6 @@ func (rs *ruleset) parseElem(w string, verbs map[string]forms) elem {
 		}
 	}
 	return e
-}
-
-// userPhrase makes a phrase of a schema's own words ("works for"): one that begins with a form of a verb takes its other forms too.
-func (rs *ruleset) userPhrase(text string, verbs map[string]forms) (phrase, error) {
-	words := strings.Fields(strings.ToLower(text))
-	if len(words) == 0 {
-		return phrase{}, fmt.Errorf("phrase %q is empty", text)
-	}
-	p := phrase{confidence: 0.9}
-	for i, w := range words {
-		e := elem{kind: literal, words: []elemWord{{hashWord(w), anyForm}}}
-		if base := lemma(w, verbs); i == 0 && base != "" && !(len(words) > 1 && words[len(words)-1] == "by") {
-			e = rs.parseElem("~"+base, verbs)
-			if f, ok := e.find(hashWord(w)); !ok {
-				e.words = append(e.words, elemWord{hashWord(w), anyForm})
-			} else if f == pastForm && len(words) > 1 {
-				e.kind = participle // "mounted on" is "was mounted on" too
-			}
-		} else if i == 0 && base != "" {
-			e = elem{kind: participle, words: []elemWord{{hashWord(w), anyForm}}}
-		}
-		p.elems = append(p.elems, e)
-	}
-	p.nominal = p.elems[0].kind == literal && !isAux(words[0])
-	if !p.nominal && p.elems[0].kind == literal {
-		p.elems[0].kind = activeVerb
-	}
-	return p, nil
-}
-
-func isAux(w string) bool {
-	switch w {
-	case "is", "are", "was", "were", "has", "have", "had", "be", "been":
-		return true
-	}
-	return false
 }
 
 // lemma returns the base of a word that looks like a verb's third person or past, or "".

@@ -114,7 +114,7 @@ func (d *document) holder(c *chunk, s *prose.Sentence, sent int32, i int, v valu
 		if c.tokens[k].Kind != prose.Word || e.flags&(pronounHe|pronounShe|pronounIt) == 0 && !(k > s.First && e.near == t && c.tokens[k-1].Hash == hashThe) {
 			continue
 		}
-		if run, cost := d.resolve(c, s, k, f[0], f[1]); run >= 0 && cost < 0.2 && fits(&c.runs[run]) {
+		if run, cost := d.resolve(c, s, k, f[0], f[1], slot{}); run >= 0 && cost < 0.2 && fits(&c.runs[run]) {
 			return c.runs[run].emitted
 		}
 	}

@@ -20,22 +20,38 @@ func (d *document) sentenceRelations(c *chunk, s *prose.Sentence, list []match, 
 			continue
 		}
 		ph := &d.rs.phrases[m.phrase]
+		if ph.relation == d.rs.worksFor && d.byOwner(c, m, ph) {
+			continue
+		}
 		l := d.left(c, m)
 		if l.n == 0 && l.pronoun < 0 {
 			continue
 		}
 		r := d.right(c, m)
 		if r.n == 0 && r.pronoun < 0 {
+			d.objectBefore(c, s, m, &l, &r)
+		}
+		if r.n == 0 && r.pronoun < 0 {
 			continue
 		}
 		conf := ph.confidence - l.penalty - r.penalty
 		rule := ph.rule
 		lo, hi := s.First, s.Last
-		for _, a := range []*argument{&l, &r} {
+		for side, a := range []*argument{&l, &r} {
 			if a.n > 0 {
 				continue
 			}
-			run, cost := d.resolve(c, s, a.pronoun, person, other)
+			if d.both(c, s, a) {
+				conf -= clearRef
+				rule = ph.rule + " (pronoun)"
+				lo = min(lo, c.sents[c.runs[a.runs[0]].sent].First)
+				continue
+			}
+			end := d.rs.relations[ph.relation].ends[side]
+			if ph.inverse {
+				end = d.rs.relations[ph.relation].ends[1-side]
+			}
+			run, cost := d.resolve(c, s, a.pronoun, person, other, end)
 			if run < 0 {
 				break
 			}
@@ -59,6 +75,15 @@ func (d *document) sentenceRelations(c *chunk, s *prose.Sentence, list []match, 
 		}
 		d.delivered(c, s, m, &l, &r, conf, say, rule, lo, hi)
 	}
+}
+
+var ownerWords = map[uint64]bool{
+	prose.Hash("owner"): true, prose.Hash("co-owner"): true, prose.Hash("proprietor"): true, prose.Hash("shareholder"): true, prose.Hash("owners"): true,
+}
+
+// byOwner tells a phrase for work that speaks of the owner, who need not work there.
+func (d *document) byOwner(c *chunk, m *match, ph *phrase) bool {
+	return ph.elems[0].kind == classWord && ownerWords[c.tokens[m.first].Hash] && d.rs.owns >= 0 && d.rs.relations[d.rs.owns].declared
 }
 
 // delivered says who got what a phrase sells or delivers: the customer is supplied, and a completed sale makes the buyer the owner.
@@ -133,6 +158,9 @@ func (d *document) emitRelation(c *chunk, label string, source, target int, conf
 			if o.End < start {
 				break
 			}
+			if was, ok := o.Confidence.Value(0); ok && o.Assertion == say && conf > was+0.005 { // the surer of two phrases
+				o.Confidence, o.Rule = extract.Scored(round(min(conf, 0.95))), rule
+			}
 			return
 		}
 	}
@@ -150,6 +178,12 @@ func (c *chunk) bounds(lo, hi int) (int, int) {
 // assertion tells whether the sentence states a match as a fact (""), or denies, plans, asks or supposes it (inferred), or reports
 // an opinion.
 func (d *document) assertion(c *chunk, s *prose.Sentence, m *match, l *argument) string {
+	if m.phrase >= 0 && d.rs.phrases[m.phrase].lack { // what cannot start without another depends on it; what runs without it does not
+		if !l.negated || s.Question {
+			return inferred
+		}
+		l = &argument{}
+	}
 	if l.negated || l.planned || s.Question {
 		if d.opinionBefore(c, s, m) {
 			return opinions
@@ -164,7 +198,7 @@ func (d *document) assertion(c *chunk, s *prose.Sentence, m *match, l *argument)
 	}
 	// A later verb of the same subject: "plans to sell Acme and buy Globex".
 	for i := m.first - 1; i >= s.First && i >= m.first-2; i-- {
-		if c.info[i].is(modal|not) && c.lower(i) {
+		if c.info[i].is(modal|not) && c.lower(i) && !(m.phrase >= 0 && d.rs.phrases[m.phrase].lack) {
 			return inferred
 		}
 	}

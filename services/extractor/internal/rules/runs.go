@@ -45,6 +45,12 @@ var (
 	hashAlong      = prose.Hash("along")
 	hashAcross     = prose.Hash("across")
 	hashIts        = prose.Hash("its")
+	hashWithout    = prose.Hash("without")
+	hashIncluded   = prose.Hash("included")
+	hashInclude    = prose.Hash("include")
+	hashBoth       = prose.Hash("both")
+	hashThey       = prose.Hash("they")
+	hashWhich      = prose.Hash("which")
 	hashTheir      = prose.Hash("their")
 )
 
@@ -62,6 +68,9 @@ func (d *document) findRuns(c *chunk) {
 		for i := s.First; i < s.Last; {
 			if r, ok := c.titleFrom(s, i); ok && !heading {
 				r.sent = int32(k)
+				if n := d.listed(c, s, i); n > r.last-r.first {
+					r.last = i + n // a listed title may hold what no other does
+				}
 				d.add(c, r)
 				i = r.last
 				continue
@@ -136,6 +145,10 @@ func (c *chunk) capital(i int) bool {
 // runFrom reads the run at token i, if there is one, and returns where to go on.
 func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, heading bool) int {
 	t := &c.tokens[i]
+	if n := d.smallName(c, s, i); n > 0 && t.Shape&prose.Uncased == 0 {
+		d.add(c, run{first: i, last: i + n, sent: sent, head: -1, heading: heading})
+		return i + n
+	}
 	if t.Kind != prose.Word {
 		return i + 1
 	}
@@ -153,13 +166,19 @@ func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, headi
 		return i + n
 	}
 	first, honor := i, false
-	for first < s.Last && c.info[first].is(honorific) && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) {
+	for first < s.Last && c.info[first].is(honorific) && d.prefixOf(c, first) == 0 && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) {
 		first, honor = first+1, true
 	}
 	if !c.capital(first) || c.info[first].is(role) && !c.info[first].is(given) && !c.headNext(s, first) {
 		return first + 1
 	}
 	last, head := c.extend(s, first, honor)
+	if last < s.Last && first > s.First && d.hint(c, first-1).near > 0 && c.capital(last) && !(last+1 < s.Last && c.capital(last+1)) {
+		last, head = last+1, last // the cutter Wren Dancer
+	}
+	if last < s.Last && c.lower(last) && d.hint(c, last).tail && !c.info[last].is(given) {
+		last, head = last+1, last
+	}
 	return d.finish(c, s, run{first: first, last: last, head: head, sent: sent, honor: honor, heading: heading})
 }
 
@@ -213,7 +232,7 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 				head = next
 			}
 			continue
-		case t.Kind == prose.Word && t.Shape&prose.Upper != 0 && e.is(stop) && c.countWord(t.Hash) && !c.info[prev].is(given):
+		case t.Kind == prose.Word && t.Shape&prose.Upper != 0 && e.is(stop) && c.countWord(t.Hash) && (!c.info[prev].is(given) || first > s.First && c.tokens[first-1].Hash == hashThe):
 			return next + 1, head // the Vireo One
 		case c.lower(next) && c.joinedCapital(next):
 			last++ // Abd al-Rahman
@@ -381,7 +400,7 @@ func (c *chunk) trimmed(i int) bool {
 
 func (c *chunk) hasHead(r *run) bool {
 	e := c.info[r.last-1]
-	return r.last-r.first > 1 && (e.in > 0 || e.is(orgSuffix) || e.is(thing) || r.head >= r.first && r.head < r.last && c.info[r.head].in > 0)
+	return r.last-r.first > 1 && (e.in > 0 || e.suffix > 0 || e.is(orgSuffix) || e.is(thing) || r.head >= r.first && r.head < r.last && c.info[r.head].in > 0)
 }
 
 // opens tells whether token i begins its sentence, marks aside.
@@ -406,7 +425,7 @@ func (d *document) trimFirst(c *chunk, s *prose.Sentence, r run) int {
 	if e.is(soft) && !e.is(given) && !c.hasHead(&r) {
 		return r.first + 1
 	}
-	if e.flags&(given|place|orgSuffix) != 0 || c.tokens[r.first].Shape&(prose.Initial|prose.Caps) != 0 {
+	if len(d.hint(c, r.first).prefixes) > 0 || e.flags&(given|place|orgSuffix) != 0 || c.tokens[r.first].Shape&(prose.Initial|prose.Caps) != 0 {
 		return r.first
 	}
 	if e.is(adjective) || e.in > 0 || e.before > 0 {
@@ -435,58 +454,4 @@ func (d *document) add(c *chunk, r run) {
 	d.keyOf(c, &r)
 	r.emitted = -1
 	c.runs = append(c.runs, r)
-}
-
-// userPatterns adds what the schema's regular expressions match, in place of the runs it overlaps.
-func (d *document) userPatterns(c *chunk) {
-	for t := range d.rs.types {
-		for _, re := range d.rs.types[t].patterns {
-			for _, at := range re.FindAllStringIndex(c.text, 500) {
-				d.patternRun(c, at[0], at[1], uint16(t+1))
-			}
-		}
-	}
-}
-
-func (d *document) patternRun(c *chunk, start, end int, t uint16) {
-	first, last := -1, -1
-	for i := range c.tokens {
-		if int(c.tokens[i].Start) == start {
-			first = i
-		}
-		if int(c.tokens[i].End) == end || first >= 0 && int(c.tokens[i].End) == end+1 && c.tokens[i].Shape&prose.Dotted != 0 {
-			last = i + 1
-		}
-	}
-	if first < 0 || last <= first || last-first > maxRun {
-		return
-	}
-	r := run{first: first, last: last, start: start, end: end, head: -1, typ: t, conf: 0.9, rule: "pattern", emitted: -1}
-	for k := range c.sents {
-		if c.sents[k].First <= first && first < c.sents[k].Last {
-			if last > c.sents[k].Last {
-				return
-			}
-			r.sent = int32(k)
-		}
-	}
-	d.keyOf(c, &r)
-	out := make([]run, 0, len(c.runs)+1)
-	done := false
-	for _, o := range c.runs {
-		if o.first < last && first < o.last {
-			if o.rule == "pattern" {
-				return
-			}
-			continue
-		}
-		if !done && o.first > first {
-			out, done = append(out, r), true
-		}
-		out = append(out, o)
-	}
-	if !done {
-		out = append(out, r)
-	}
-	c.runs = out
 }

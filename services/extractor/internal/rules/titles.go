@@ -22,6 +22,11 @@ func (c *chunk) titleFrom(s *prose.Sentence, i int) (r run, ok bool) {
 		}
 	}
 	said := i > s.First && c.workBefore(s, i)
+	if i > s.First+1 && c.tokens[i-1].Hash == prose.Possessive && c.runWord(i-2) { // Ann Roe's Letters from a Ferry
+		if last := c.titleEnd(s, i, true); last-i >= 3 && c.wordsOfWork(i, last) {
+			return run{first: i, last: last, head: -1, title: saidWork}, true
+		}
+	}
 	article := c.info[i].is(stop) && t.Shape&prose.Caps == 0
 	if !said && i > s.First && c.info[i-1].is(workVerb) && c.lower(i-1) {
 		last := c.titleEnd(s, i, true)
@@ -61,6 +66,19 @@ func (c *chunk) titleFrom(s *prose.Sentence, i int) (r run, ok bool) {
 		return r, false
 	}
 	return run{first: i, last: last, head: -1, title: articleWork}, true
+}
+
+// runWord tells a capitalised word that may be a person's last name.
+func (c *chunk) runWord(i int) bool { return c.capital(i) && c.info[i].in == 0 }
+
+// wordsOfWork tells whether a small word stands in i…last that names other than titles do not have.
+func (c *chunk) wordsOfWork(i, last int) bool {
+	for k := i + 1; k < last; k++ {
+		if h := c.tokens[k].Hash; c.lower(k) && h != hashOf && h != hashThe && h != hashAnd && h != hashFor && c.info[k].is(prep|det) {
+			return true
+		}
+	}
+	return false
 }
 
 // What says that a run is a title.
@@ -223,7 +241,7 @@ func (d *document) typeTitle(c *chunk, r *run) {
 
 // trimTitle gives back the article of a run that turned out to be no work: The Guardian is Guardian.
 func (d *document) trimTitle(c *chunk, r *run) {
-	if r.title != articleWork || r.typ == tPublication && r.rule != "head word" || !c.info[r.first].is(det) || r.last-r.first < 2 {
+	if r.title != articleWork || r.rule == "name" || r.typ == tPublication && r.rule != "head word" || !c.info[r.first].is(det) || r.last-r.first < 2 {
 		return
 	}
 	r.first++

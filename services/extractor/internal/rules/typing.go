@@ -17,9 +17,14 @@ func (d *document) typeRun(c *chunk, r *run) {
 		r.typ, r.conf, r.rule = t, 0.95, "name"
 		return
 	}
+	if full, ok := d.rs.bareNames[r.key]; ok && !r.initial {
+		r.typ, r.conf, r.rule, r.of = d.rs.names[hashPhrase(hashWords(full))], 0.9, "name without article", full
+		return
+	}
 	if r.uncased {
 		return
 	}
+	d.typeByHint(c, r)
 	if r.title == 0 || r.title == articleWork {
 		d.typeByHead(c, r)
 		d.typeAsPerson(c, r)
@@ -29,7 +34,7 @@ func (d *document) typeRun(c *chunk, r *run) {
 		(!r.initial || c.tokens[r.first].Shape&(prose.Caps|prose.Mixed) != 0 || !d.lowers.has(c.tokens[r.first].Hash)) {
 		r.take(e.known, 0.8, "known program")
 	}
-	if r.conf < 0.9 || r.typ == tLocation && r.rule == "head word" {
+	if r.conf < 0.9 || (r.typ == tLocation || r.typ == tProduct) && r.rule == "head word" {
 		d.typeByNeighbours(c, r)
 	}
 	if r.conf < 0.9 && r.title == 0 {
@@ -52,15 +57,17 @@ func (d *document) typeByHead(c *chunk, r *run) {
 	n := r.last - r.first
 	last := c.info[r.last-1]
 	if n > 1 && last.suffix > 0 {
-		if t := &c.tokens[r.last-1]; last.suffix != tOrganization || t.Shape&prose.Caps != 0 || t.Shape&prose.Upper != 0 && !shortSuffix(c.word(r.last-1)) {
+		if t := &c.tokens[r.last-1]; c.tokens[r.last-2].Hash == hashThe {
+			// "CHARTER OF THE INSTITUTE"
+		} else if last.suffix != tOrganization || d.hint(c, r.last-1).tail || t.Shape&prose.Caps != 0 || t.Shape&prose.Upper != 0 && !shortSuffix(c.word(r.last-1)) {
 			r.take(last.suffix, 0.95, "suffix")
 		}
 	}
 	if r.head < 0 || r.head >= r.last {
 		return
 	}
-	if n > 1 && c.info[r.first].before > 0 && c.tokens[r.first].Shape&prose.Upper != 0 {
-		r.take(c.info[r.first].before, 0.85, "first word")
+	if t := d.prefixOf(c, r.first); n > 1 && t > 0 {
+		r.take(t, 0.85, "first word")
 	} else if n > 2 && c.info[r.first].is(adjective) && c.info[r.first+1].before > 0 {
 		r.take(c.info[r.first+1].before, 0.85, "first word")
 	}
@@ -74,6 +81,16 @@ func (d *document) typeByHead(c *chunk, r *run) {
 			return // Anna Hill
 		}
 		r.take(e.in, conf, "head word")
+	}
+	if n > 1 && e.in == 0 && d.rs.types[tOrganization-1].declared {
+		if w := c.word(r.head); endsInS(w) && d.rs.words.get(hashWord(w[:len(w)-1])).in == tOrganization {
+			r.take(tOrganization, 0.8, "head word") // Brightside Cinemas
+		}
+		for i := r.first + 1; i < r.last; i++ {
+			if c.tokens[i].Is('&') {
+				r.take(tOrganization, 0.85, "ampersand")
+			}
+		}
 	}
 	if n > 1 && e.in == 0 && e.is(thing) {
 		d.takeThing(c, r, r.head, 0.8, "head word")
@@ -114,15 +131,20 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 	first := c.info[r.first]
 	if r.honor {
 		if n <= 4 && r.conf < 0.9 {
-			r.take(tPerson, 0.95, "honorific")
+			r.take(d.titleOf(c, r.first-1), 0.95, "honorific")
 		}
 		return
 	}
 	if n > 5 {
 		return
 	}
+	if n == 2 && c.info[r.last-1].in == tLocation && c.info[r.first].before == 0 && c.roleBefore(r) && c.lower(r.first-1) && c.info[r.first-1].near == 0 {
+		r.take(tPerson, 0.92, "role before") // the pianist Ludo Marsh
+		return
+	}
 	caps := c.tokens[r.last-1].Shape&prose.Caps != 0 || c.tokens[r.first].Shape&prose.Digit != 0
 	switch {
+	case first.is(given) && d.ship(c, r):
 	case first.is(given) && n == 1 && !first.is(ambiguous|place|notName):
 		if !(c.tokens[r.first].Shape&prose.Caps != 0) {
 			r.take(tPerson, loneName, "given name")
@@ -145,10 +167,19 @@ func (d *document) typeAsPerson(c *chunk, r *run) {
 			r.take(near, 0.75, "noun before") // the text editor Inkwell
 			return
 		}
-		r.take(tPerson, 0.85, "role before")
+		r.take(d.titleOf(c, r.first-1), 0.85, "role before")
 	} else if c.roleAfter(r, corp) {
 		r.take(tPerson, 0.85, "role after")
 	}
+}
+
+// ship tells a name that would be a person's but for the article before it: "the Anna Wren". Only a schema with types of its own has
+// something better to take it for.
+func (d *document) ship(c *chunk, r *run) bool {
+	if len(d.rs.types) == len(builtinTypes) || r.title > 0 || r.first == 0 || !c.sameSentence(r.first-1, r) || c.tokens[r.first-1].Hash != hashThe {
+		return false
+	}
+	return r.last >= len(c.tokens) || !(c.lower(r.last) && (c.info[r.last].near > 0 || c.info[r.last].is(thing)))
 }
 
 // personal tells whether the words of a run can be a person's name: no head noun, no digits.
@@ -236,9 +267,9 @@ func (d *document) typeByNeighbours(c *chunk, r *run) {
 		after++ // the Brisa fuel pump
 	}
 	if after < s.Last && c.lower(after) && before >= s.First && (c.info[before].is(det) || c.tokens[before].Hash == prose.Possessive) && c.nounEnds(s, after) &&
-		(r.conf <= 0.75 || r.typ == tLocation && r.rule == "head word" && c.info[after].near > tLocation) {
+		(r.conf <= 0.75 || (r.typ == tLocation || r.typ == tProduct) && r.rule == "head word" && c.info[after].near > tLocation && c.info[after].near != r.typ) {
 		e := c.info[after]
-		if r.conf > 0.85 && r.typ == tLocation {
+		if r.conf > 0.85 && (r.typ == tLocation || r.typ == tProduct) {
 			r.typ, r.conf, r.rule = 0, 0, "" // the Deep Quay project
 		}
 		if e.near > 0 && !e.is(role) { // the LARCH dataset
@@ -326,10 +357,14 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 	if i+2 >= s.Last || r.conf > loneName || i-1 < s.First {
 		return
 	}
-	if p := r.first - 1; p >= s.First && c.info[p].is(prep|conj) {
-		return
-	}
 	apposition := c.tokens[i].Is(',')
+	governed := false
+	if p := r.first - 1; p >= s.First && c.info[p].is(prep|conj) {
+		if !apposition || c.info[p].is(conj) {
+			return
+		}
+		governed = true
+	}
 	if !apposition && !c.info[i].is(be) {
 		return
 	}
@@ -342,7 +377,8 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 		if c.runAt[i] > 0 || c.capital(i) {
 			continue // a Python library
 		}
-		if !c.lower(i) || c.info[i].flags&(prep|conj|relative|finite|pronoun) != 0 && c.info[i].near == 0 && !c.info[i].is(thing) {
+		if !c.lower(i) || c.info[i].flags&(prep|conj|relative|finite|pronoun) != 0 && c.info[i].near == 0 && !c.info[i].is(thing) &&
+			!(n == 0 && c.info[i].flags&(prep|conj|relative|pronoun) == 0 && strings.HasSuffix(c.word(i), "ing")) { // a drawing program
 			break
 		}
 		if e := c.info[i]; e.is(thing|role) || e.near > 0 {
@@ -353,6 +389,9 @@ func (d *document) typeByCopula(c *chunk, s *prose.Sentence, r *run) {
 		} else if e.is(roles) {
 			best = -1
 		}
+	}
+	if governed && best >= 0 && best+1 < s.Last && c.tokens[best+1].Kind != prose.Punct && c.info[best+1].flags&(prep|relative) == 0 {
+		return // "In Halden, a museum opened"
 	}
 	if soft && best >= 0 {
 		r.take(tSoftware, 0.8, "is a")
