@@ -228,6 +228,14 @@ func jobResult(c *cli, st api.JobStatus) error {
 		}
 		return &coded{code: exitPartial, err: fmt.Errorf("job %s is done, but %s did not make it; %s", st.Job,
 			render.Count(st.Failed(), "document", "documents"), look)}
+	case st.State == api.JobCommitted && unread(st) > 0:
+		return &coded{code: exitPartial, err: fmt.Errorf("job %s is done, but %s not read whole, and their documents are read again by their next update; factmill jobs show %s%s says why",
+			st.Job, render.Count(unread(st), "chunk was", "chunks were"), st.Job, c.at())}
 	}
 	return nil
+}
+
+// unread counts the chunks that failed, or that a model was not asked about as they should have been.
+func unread(st api.JobStatus) int {
+	return st.Stages.Extraction.ChunksFailed + st.Stages.Escalation.Failures.Total
 }

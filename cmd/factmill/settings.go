@@ -136,10 +136,10 @@ func (c *cli) digest(ctx context.Context, s *target.Session, put map[string]stri
 		defer cancel()
 		digest, err := extractor.ModelDigest(ctx, c.cfg.Get("ollama.url"), name)
 		if err != nil {
-			c.say("%v; ollama.model_digest stays as it is", err)
+			c.say("%v; ollama.model_digest is not put", err)
 			return nil
 		}
-		if digest != r.Settings["ollama.model_digest"] {
+		if digest != r.Settings["ollama.model_digest"] || name != r.Settings["ollama.model"] {
 			put["ollama.model_digest"] = digest
 		}
 	}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -81,16 +82,37 @@ func (c *Conn) Spend(ctx context.Context, graph, job string, tokens int) (int, e
 		return 0, err
 	}
 	subject := strings.Join([]string{events.Root, graph, "spent", job}, ".")
+	if tokens <= 0 { // nothing to count
+		return c.spent(ctx, subject)
+	}
 	ctx, stop := context.WithTimeout(ctx, ackTimeout)
 	defer stop()
 	m := &nats.Msg{Subject: subject, Header: nats.Header{"Nats-Incr": {"+" + strconv.Itoa(tokens)}}}
-	ack, err := c.JS.PublishMsg(ctx, m, jetstream.WithExpectStream(StreamSpent))
+	ack, err := c.JS.PublishMsg(ctx, m) // a counter takes no expectations
 	if err != nil {
 		return 0, fault.Retry("bus", 0, fmt.Errorf("count tokens on %s: %w", subject, err))
 	}
-	n, ok := new(big.Int).SetString(ack.Value, 10)
+	return counted(subject, ack.Value)
+}
+
+func (c *Conn) spent(ctx context.Context, subject string) (int, error) {
+	m, err := c.lastOn(ctx, StreamSpent, subject)
+	if err != nil || m == nil {
+		return 0, err
+	}
+	var v struct {
+		Val string `json:"val"`
+	}
+	if err := json.Unmarshal(m.Data, &v); err != nil {
+		return 0, fault.Fatal("counter", "count tokens on %s: %w", subject, err)
+	}
+	return counted(subject, v.Val)
+}
+
+func counted(subject, value string) (int, error) {
+	n, ok := new(big.Int).SetString(value, 10)
 	if !ok || !n.IsInt64() {
-		return 0, fault.Fatal("counter", "count tokens on %s: the server answers %q", subject, ack.Value)
+		return 0, fault.Fatal("counter", "count tokens on %s: the server answers %q", subject, value)
 	}
 	return int(n.Int64()), nil
 }

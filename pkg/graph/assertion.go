@@ -132,6 +132,8 @@ const (
 	ReasonLimit              = "limit"
 	// ReasonInstruction: a model's item whose evidence is a text that tells its reader what to do.
 	ReasonInstruction = "instruction"
+	// ReasonLooseEvidence: a model's relation whose quote names neither end, or whose ends stand far apart.
+	ReasonLooseEvidence = "loose_evidence"
 )
 
 // What the resolver makes of an extraction: assertions between identified entities.

@@ -335,6 +335,9 @@ func (p Pipeline) Validate() error {
 	if p.Extractor.Asks() && p.Extractor.Model == "" {
 		return fmt.Errorf("extractor.mode is %s and ollama.model is empty: name the model", p.Extractor.Mode)
 	}
+	if d := p.Extractor.ModelDigest; d != "" && (len(d) < 12 || len(d) > 64 || strings.Trim(d, "0123456789abcdef") != "") {
+		return fmt.Errorf("ollama.model_digest is %.80q: it must be the digest that the model server lists, or empty", d)
+	}
 	switch p.Extractor.WithoutModel {
 	case "", WithoutModelFail, WithoutModelRules:
 	default:

@@ -22,7 +22,7 @@ func TestApply(t *testing.T) {
 		settings.Diff(mustApply(t, map[string]string{"chunker.size": "300"}), mustApply(t, map[string]string{"chunker.size": "400", "chunker.min_size": "10"})))
 	for name, bad := range map[string]string{
 		"chunker.size": "7", "chunker.min_size": "600", "extractor.mode": "magic", "extractor.floor": "2", "resolver.top_k": "51",
-		"embedder": "x", "extractor.assertions": "explicit,maybe", "extractor.heading": "perhaps", "nope": "1", "extractor.without_model": "cry", "extractor.max_tokens": "-1",
+		"embedder": "x", "extractor.assertions": "explicit,maybe", "extractor.heading": "perhaps", "nope": "1", "extractor.without_model": "cry", "extractor.max_tokens": "-1", "ollama.model_digest": "zz",
 	} {
 		_, err := settings.Default().Apply(map[string]string{name: bad})
 		require.ErrorContains(t, err, name)
@@ -67,7 +67,7 @@ func TestFingerprints(t *testing.T) {
 	}
 	as := hybrid("extractor.mode", "hybrid")
 	for name, value := range map[string]string{
-		"extractor.escalation_threshold": "0.9", "ollama.model": "n", "ollama.model_digest": "abc", "extractor.heading": "false",
+		"extractor.escalation_threshold": "0.9", "ollama.model": "n", "ollama.model_digest": "0123456789ab", "extractor.heading": "false",
 		"extractor.mode": "llm",
 	} {
 		require.NotEqual(t, as, hybrid(name, value), name)

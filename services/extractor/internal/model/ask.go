@@ -208,7 +208,7 @@ func (a *Asker) call(ctx context.Context, q Question, call Call, use *Usage) (An
 			if n >= tries {
 				return Answer{}, &fault.Error{Class: fault.Transient, Code: CodeBusy, Pause: true, Delay: pause, Err: err}
 			}
-		case errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden):
+		case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 			return Answer{}, fault.Down(CodeAway, err)
 		case errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusRequestTimeout, n >= tries:
 			return Answer{}, &extract.Failure{Code: CodeError, Attempt: use.Requests, Err: err}

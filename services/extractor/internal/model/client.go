@@ -24,7 +24,7 @@ const (
 	// maxBody of a response, far above what the limits of a call let a model write.
 	maxBody = 8 << 20
 	// digestFresh is how long a digest that fits is believed.
-	digestFresh = 30 * time.Second
+	digestFresh = time.Second
 	// askTimeout of the small questions.
 	askTimeout = 10 * time.Second
 )
@@ -161,7 +161,7 @@ func (c *Client) Chat(ctx context.Context, call Call) (Answer, error) {
 		return Answer{}, c.failed(call.Model, err)
 	}
 	return Answer{
-		Content: r.Message.Content, PromptTokens: r.PromptEvalCount, ReplyTokens: r.EvalCount,
+		Content: r.Message.Content, PromptTokens: max(0, r.PromptEvalCount), ReplyTokens: max(0, r.EvalCount),
 		Cut: r.DoneReason == "length" || r.PromptEvalCount >= call.Context,
 	}, nil
 }
@@ -199,7 +199,7 @@ func (c *Client) failed(name string, err error) error {
 	var op *net.OpError
 	var dns *net.DNSError
 	switch {
-	case errors.As(err, &status) && status.Status == http.StatusNotFound:
+	case errors.As(err, &status) && status.Status == http.StatusNotFound && strings.Contains(strings.ToLower(status.Message), "model"):
 		return &AwayError{fmt.Errorf("the model server at %s does not have %s (ollama pull %s): %s", c.url, name, name, status.Message)}
 	case errors.As(err, &status):
 		return status

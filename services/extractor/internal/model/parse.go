@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/factmill/factmill/services/extractor/internal/extract"
 )
 
@@ -32,7 +34,7 @@ func bad(code, format string, args ...any) error {
 
 const (
 	// maxReply is what is read of a reply.
-	maxReply = 1 << 20
+	maxReply = 4 << 20
 	// maxStarts is how many places are tried as the beginning of the JSON.
 	maxStarts = 64
 )
@@ -40,7 +42,9 @@ const (
 var (
 	thinking = regexp.MustCompile(`(?is)<(think|thinking|reasoning)>.*?</(?:think|thinking|reasoning)>`)
 	thought  = regexp.MustCompile(`(?is)<(?:think|thinking|reasoning)>.*$`)
-	refusing = regexp.MustCompile(`(?i)^\W*(i'?m sorry|i am sorry|sorry\b|i apologi[sz]e|i (really )?(can ?not|can[’']?t|am (not able|unable)|won[’']?t)|as an ai\b|unfortunately,? i\b|i must decline)`)
+	refusing = regexp.MustCompile(`(?i)^\W*(i'?m sorry|i am sorry|sorry\b|i apologi[sz]e|i (really )?(can ?not|can[’']?t|am (not able|unable)|won[’']?t)|as an ai\b|unfortunately,? i\b|i must decline` +
+		`|es tut mir leid|(ich )?(entschuldigung|kann (dabei|das|ihnen|dir) nicht)|je suis désolée?|désolée?\b|je ne peux pas|lo siento|no puedo\b|desculpe|não posso|mi dispiace|non posso` +
+		`|извините|простите|к сожалению|я не могу|对不起|抱歉|很抱歉|我不能|我无法|申し訳|すみません|お答えできません|عذر|آسف|لا أستطيع|لا يمكنني)`)
 	bareWord = regexp.MustCompile(`^(?:-?Infinity|NaN|nan|None|True|False|undefined)`)
 )
 
@@ -48,13 +52,17 @@ var (
 // *ReplyError. Nothing in a reply is believed: what an item is worth is the validator's to say.
 func Parse(raw string) (extract.Items, error) {
 	if len(raw) > maxReply {
-		raw = raw[:maxReply]
+		return extract.Items{}, bad(CodeInvalid, "the reply has %d bytes, at most %d are read", len(raw), maxReply)
 	}
 	text := strings.ToValidUTF8(raw, "\uFFFD")
 	text = thinking.ReplaceAllString(text, "")
 	text = strings.TrimSpace(thought.ReplaceAllString(text, ""))
 	if text == "" {
 		return extract.Items{}, bad(CodeEmpty, "the reply is empty")
+	}
+	var whole string
+	if text[0] == '"' && json.Unmarshal([]byte(text), &whole) == nil { // JSON as a text of JSON
+		text = strings.TrimSpace(whole)
 	}
 	found, err := lookFor(text)
 	if err != nil {
@@ -63,10 +71,12 @@ func Parse(raw string) (extract.Items, error) {
 	return items(found)
 }
 
-// lookFor returns the first JSON value in a text that has the shape of an answer.
+// lookFor returns what the JSON values in a text that have the shape of an answer come to: a later one takes the place of an
+// earlier one, list by list, unless it says nothing.
 func lookFor(text string) (answer, error) {
+	var out answer
 	var other error
-	cut := false
+	cut, found := false, false
 	for i, tries := 0, 0; i < len(text) && tries < maxStarts; i++ {
 		if c := text[i]; c != '{' && c != '[' {
 			continue
@@ -85,21 +95,33 @@ func lookFor(text string) (answer, error) {
 		}
 		v, err := decode(text[i : i+end])
 		if err != nil {
+			if answers(text[i:]) { // what is inside it is not the reply
+				return answer{}, bad(CodeInvalid, "the JSON does not parse: %v", err)
+			}
 			if other == nil {
 				other = bad(CodeInvalid, "the JSON does not parse: %v", err)
 			}
 			continue
 		}
-		a, err := shape(v)
-		if err == nil {
-			return a, nil
-		}
-		if other == nil {
-			other = err
-		}
 		i += end - 1
+		a, err := shape(v)
+		if err != nil {
+			if other == nil {
+				other = err
+			}
+			continue
+		}
+		found = true
+		if len(a.entities) > 0 {
+			out.entities = a.entities
+		}
+		if len(a.relations) > 0 {
+			out.relations = a.relations
+		}
 	}
 	switch {
+	case found:
+		return out, nil
 	case other != nil:
 		return answer{}, other
 	case cut:
@@ -117,17 +139,17 @@ func opens(s string) bool {
 		return len(s) < 200
 	}
 	if s[0] == '{' {
-		return rest[0] == '"' || rest[0] == '}'
+		return rest[0] == '"' || rest[0] == '}' || answers(s[:1]+rest[:min(len(rest), 14)])
 	}
 	return rest[0] == '{' || rest[0] == '[' || rest[0] == ']' || rest[0] == '"'
 }
 
 // answers says whether a text that opens with a bracket begins as an answer does.
 func answers(s string) bool {
-	s = s[:min(len(s), 200)]
+	s = strings.ToLower(s[:min(len(s), 200)])
 	for _, keys := range [][]string{entitiesKeys, relationsKeys, nameKeys} {
 		for _, k := range keys {
-			if strings.Contains(s, `"`+k+`"`) {
+			if strings.Contains(s, `"`+k+`"`) || strings.Contains(s, k+":") {
 				return true
 			}
 		}
@@ -250,6 +272,10 @@ func shape(v any) (answer, error) {
 		}
 		return answer{entities: list}, nil
 	case object:
+		v = lowered(v)
+		if s, ok := v["refusal"].(string); ok && s != "" {
+			return answer{}, bad(CodeRefused, "the model refuses")
+		}
 		if v["$schema"] != nil || v["$defs"] != nil || v["type"] == "object" && v["properties"] != nil {
 			return answer{}, bad(CodeEcho, "the reply is the schema, not an answer")
 		}
@@ -276,19 +302,33 @@ func shape(v any) (answer, error) {
 	return answer{}, bad(CodeInvalid, "the reply is a %T, not an object", v)
 }
 
+// lowered is an object whose keys are in lower case.
+func lowered(o object) object {
+	for k := range o {
+		if l := strings.ToLower(strings.TrimSpace(k)); l != k {
+			out := make(object, len(o))
+			for _, k := range sorted(o) {
+				out[strings.ToLower(strings.TrimSpace(k))] = o[k]
+			}
+			return out
+		}
+	}
+	return o
+}
+
 // objects makes a list of objects of what stands for one. What is no object in it becomes an empty one, which the validator counts.
 func objects(what string, v any) ([]object, error) {
 	switch v := v.(type) {
 	case nil:
 		return nil, nil
 	case object:
-		return []object{v}, nil
+		return []object{lowered(v)}, nil
 	case []any:
 		out := make([]object, 0, len(v))
 		for _, x := range v {
 			switch x := x.(type) {
 			case object:
-				out = append(out, x)
+				out = append(out, lowered(x))
 			case string:
 				out = append(out, object{"name": x})
 			default:
@@ -315,7 +355,7 @@ func items(a answer) (extract.Items, error) {
 	for _, o := range a.relations {
 		r := extract.Relation{
 			Source: -1, Target: -1, SourceName: text(o, sourceKeys...), TargetName: text(o, targetKeys...), Start: -1,
-			Quote: text(o, quoteKeys...), Confidence: score(o), Assertion: strings.ToLower(strings.TrimSpace(text(o, "assertion"))),
+			Quote: text(o, quoteKeys...), Confidence: score(o), Assertion: assertion(o),
 			Properties: properties(o),
 		}
 		r.Type, _ = kind(o, new(bool), relationKeys...)
@@ -323,6 +363,17 @@ func items(a answer) (extract.Items, error) {
 	}
 	out.Incomplete = len(out.Entities) >= maxItems || len(out.Relations) >= maxItems
 	return out, nil
+}
+
+// assertion is the kind as it was given; what is no text is no kind that anybody admits.
+func assertion(o object) string {
+	switch v := o["assertion"].(type) {
+	case nil:
+		return ""
+	case string:
+		return strings.ToLower(strings.TrimSpace(v))
+	}
+	return "malformed"
 }
 
 // Unknown is the label of an item that came without a type.
@@ -362,10 +413,10 @@ func text(o object, keys ...string) string {
 	for _, k := range keys {
 		switch v := o[k].(type) {
 		case string:
-			return v
+			return norm.NFKC.String(v) // as the text is
 		case object:
 			if s, ok := v["name"].(string); ok {
-				return s
+				return norm.NFKC.String(s)
 			}
 		}
 	}
@@ -382,18 +433,33 @@ func score(o object) extract.Score {
 	return extract.Score{}
 }
 
+// properties are those of an item: an object, or a list of names and values. Anything else is one property that no schema has.
 func properties(o object) []extract.Property {
-	m, ok := o["properties"].(object)
-	if !ok {
-		return nil
-	}
 	var out []extract.Property
-	for _, name := range sorted(m) {
-		v := m[name]
-		if v == nil || v == "" {
-			continue // a format that names all properties makes models fill in nothing
+	add := func(name string, v any) {
+		if s, ok := v.(string); ok {
+			v = norm.NFKC.String(s)
 		}
-		out = append(out, extract.Property{Name: name, Value: v, Start: -1})
+		if v != nil && v != "" { // a format that names all properties makes models fill in nothing
+			out = append(out, extract.Property{Name: name, Value: v, Start: -1})
+		}
+	}
+	switch p := o["properties"].(type) {
+	case nil:
+	case object:
+		for _, name := range sorted(p) {
+			add(name, p[name])
+		}
+	case []any:
+		for _, x := range p {
+			if one, ok := x.(object); ok && text(one, "name", "key", "property") != "" {
+				add(text(one, "name", "key", "property"), first(one, "value"))
+			} else {
+				add("properties", x)
+			}
+		}
+	default:
+		add("properties", p)
 	}
 	return out
 }

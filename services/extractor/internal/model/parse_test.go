@@ -113,6 +113,27 @@ func TestParse(t *testing.T) {
 		`Sure: {"entities":[{"name":"A","type":"T"},{"name":"B","ty`:                              model.CodeTruncated,
 		`See {"x": 1} first. {"entities":[{"name":"A","type":"T"}]}`:                              "A:T",
 		"```json\n{\"entities\":[{\"name\":\"A\",\"type\":\"T\"}]}\n```\n```json\n{\"a\":1}\n```": "A:T",
+		// An error of syntax inside an answer is no answer of its own.
+		`{"entities":[{"name":"A","type":"T","quote":"A "is" B"}],"relations":[]}`:      model.CodeInvalid,
+		`{entities: [{"name":"A","type":"T"}], relations: []}`:                          model.CodeInvalid,
+		`{"entities":[{"name":"A","type":"T"} {"name":"B","type":"T"}],"relations":[]}`: model.CodeInvalid,
+		`{"entities":[{"name":"A","type":"T"}],"relations":[ // none` + "\n]}":          model.CodeInvalid,
+		// Several values: the later ones, list by list.
+		`{"entities":[{"name":"A","type":"T"}]} {"relations":[{"source":"A","target":"B","type":"R"}]}`: "A:T; A>B:R",
+		`{"entities":[],"relations":[]} {"entities":[{"name":"A","type":"T"}],"relations":[]}`:          "A:T",
+		`{"entities":[{"name":"A","type":"T"}]} {"entities":[],"relations":[]}`:                         "A:T",
+		`{"entities":[{"name":"A","type":"L"}]} No: {"entities":[{"name":"A","type":"P"}]}`:             "A:P",
+		`{"Entities":[{"Name":"A","Type":"T"}],"Relations":[{"Source":"A","Target":"B","Type":"R"}]}`:   "A:T; A>B:R",
+		`"{\"entities\":[{\"name\":\"A\",\"type\":\"T\"}]}"`:                                            "A:T",
+		`{"refusal":"I will not."}`:        model.CodeRefused,
+		`Es tut mir leid, das geht nicht.`: model.CodeRefused,
+		`对不起，我不能这样做。`:                      model.CodeRefused,
+		// Fields of the wrong kind are seen.
+		`{"relations":[{"source":"A","target":"B","type":"R","assertion":false}]}`:       "A>B:R malformed",
+		`{"entities":[{"name":"A","type":"T","properties":[{"name":"age","value":4}]}]}`: "A:T age=4",
+		`{"entities":[{"name":"A","type":"T","properties":"age=4"}]}`:                    "A:T properties=age=4",
+		// Names are normalised as texts are.
+		"{\"entities\":[{\"name\":\"Zoe\u0308\",\"type\":\"T\"}]}": "Zo\u00eb:T",
 	} {
 		it, err := model.Parse(raw)
 		got := show(it)

@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -65,7 +64,7 @@ func (m *LLM) Ready(ctx context.Context) error {
 	case err != nil:
 		return fault.Retry(CodeError, 0, err)
 	case have != want:
-		return fault.CannotServe("the job names %s with the digest %.12s, the model server has %.12s: put ollama.model_digest, and run the job again", m.set.Model, want, have)
+		return fault.CannotServe("the job names %s with the digest %.12s, the model server has %.12s: give the server that model back, or cancel the job, put ollama.model_digest and run it again", m.set.Model, want, have)
 	}
 	return nil
 }
@@ -128,8 +127,7 @@ func (b *Batch) ask(ctx context.Context, m *LLM, doc extract.Document, i int) {
 	r.items, r.use, r.err = m.asker.Ask(ctx, q)
 	var chunk *extract.Failure
 	if r.err != nil && !errors.As(r.err, &chunk) {
-		err := fmt.Errorf("chunk %d: %w", i, r.err)
-		r.err = err
+		err := r.err
 		b.failed.CompareAndSwap(nil, &err)
 	}
 }

@@ -202,6 +202,9 @@ func closer(t Token) bool {
 	return false
 }
 
+// Count is the number of sentences of text.
+func Count(text string) int { return len(Sentences(text, Tokens(text, nil), nil)) }
+
 // Around returns the bounds of the sentences that cover start…end of text, without white space at the ends.
 func Around(text string, start, end int) (int, int) {
 	tokens := Tokens(text, nil)

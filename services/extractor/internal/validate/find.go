@@ -114,18 +114,34 @@ func wholeWords(text string, start, end int) bool {
 	if start > 0 {
 		before, _ := utf8.DecodeLastRuneInString(text[:start])
 		first, _ := utf8.DecodeRuneInString(text[start:])
-		if glued(before, first) {
+		if glued(before, first) || before == '.' && dotted(text[:start-1]) && unicode.IsLetter(first) {
 			return false
 		}
 	}
 	if end < len(text) {
 		last, _ := utf8.DecodeLastRuneInString(text[:end])
 		after, _ := utf8.DecodeRuneInString(text[end:])
-		if glued(last, after) {
+		if glued(last, after) || wordRune(last) && marked(text[end:]) {
 			return false
 		}
 	}
 	return true
+}
+
+// dotted tells whether a dot behind this text begins a word, as in .NET.
+func dotted(before string) bool {
+	r, _ := utf8.DecodeLastRuneInString(before)
+	return before == "" || unicode.IsSpace(r) || r == '(' || r == '/'
+}
+
+// marked tells whether a text goes on with a mark that belongs to the word before it, as in C++ and C#.
+func marked(rest string) bool {
+	switch {
+	case strings.HasPrefix(rest, "#"), strings.HasPrefix(rest, "++"):
+		next, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, "#+"))
+		return !wordRune(next)
+	}
+	return false
 }
 
 // glued tells whether two neighbours are inside one word.

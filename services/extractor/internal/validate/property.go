@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
@@ -61,7 +62,7 @@ func (c *chunk) checkProperty(p *extract.Property, prop schema.Property, declare
 	if !ok {
 		c.fault(graph.ReasonBadConfidence)
 	}
-	where, ok := c.valueSpan(p, prop, text, quote)
+	where, ok := c.valueSpan(p, prop, text, quote, at)
 	if !ok {
 		if where = at; len(c.reasons) == 0 {
 			c.fault(graph.ReasonNoEvidence)
@@ -94,7 +95,7 @@ func (c *chunk) checkProperty(p *extract.Property, prop schema.Property, declare
 
 // valueSpan finds where a value is written: as it was given, as a number with commas, as the year of a date. An enum value or a
 // truth value need not be written; its evidence is the quote.
-func (c *chunk) valueSpan(p *extract.Property, prop schema.Property, text, quote string) (span, bool) {
+func (c *chunk) valueSpan(p *extract.Property, prop schema.Property, text, quote string, holder span) (span, bool) {
 	if p.Start >= 0 && p.Start < p.End && p.End <= len(c.text) {
 		return span{p.Start, p.End}, true
 	}
@@ -105,13 +106,7 @@ func (c *chunk) valueSpan(p *extract.Property, prop schema.Property, text, quote
 			in = q
 		}
 	}
-	forms := []string{text}
-	if grouped := group(text); grouped != text {
-		forms = append(forms, grouped)
-	}
-	if prop.Type == schema.TypeDate && len(text) > 4 {
-		forms = append(forms, text[:4])
-	}
+	forms := valueForms(prop, p.Value, text)
 	for _, area := range []span{in, whole} {
 		for _, form := range forms {
 			if at, ok := find(c.text, form, area); ok {
@@ -122,7 +117,43 @@ func (c *chunk) valueSpan(p *extract.Property, prop schema.Property, text, quote
 	if (prop.Enum != nil || prop.Type == schema.TypeBoolean) && in != whole {
 		return in, true
 	}
+	if prop.Type == schema.TypeBoolean { // yes and no are seldom written: the sentence about the holder
+		return c.around(holder), true
+	}
 	return span{}, false
+}
+
+// valueForms are the ways in which a value may be written.
+func valueForms(prop schema.Property, raw any, text string) []string {
+	forms := []string{text}
+	v, err := schema.ParseValue(prop, raw)
+	if err == nil {
+		if canon := schema.ValueText(v); canon != text {
+			forms = append(forms, canon)
+		}
+	}
+	for _, f := range forms {
+		if grouped := group(f); grouped != f {
+			forms = append(forms, grouped)
+		}
+	}
+	if prop.Type == schema.TypeDate && err == nil {
+		if day, perr := time.Parse(time.DateOnly, schema.ValueText(v)); perr == nil {
+			for _, layout := range dateLayouts {
+				forms = append(forms, day.Format(layout))
+			}
+			if day.Month() == time.January && day.Day() == 1 { // a year alone
+				forms = append(forms, day.Format("2006"))
+			}
+		}
+	}
+	return forms
+}
+
+// dateLayouts are the ways in which a day is written.
+var dateLayouts = []string{
+	"2 January 2006", "January 2, 2006", "January 2 2006", "2 Jan 2006", "Jan 2, 2006", "02 January 2006", "January 02, 2006", "2. January 2006",
+	"2.1.2006", "02.01.2006", "2/1/2006", "02/01/2006", "1/2/2006", "01/02/2006", "2006/01/02", "2 January, 2006", "Monday 2 January 2006",
 }
 
 // group writes a whole number with commas between thousands.

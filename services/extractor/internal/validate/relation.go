@@ -8,6 +8,7 @@ import (
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/extractor/internal/extract"
+	"github.com/factmill/factmill/services/extractor/internal/prose"
 )
 
 // Assertion kinds.
@@ -26,6 +27,9 @@ func (c *chunk) relation(r *extract.Relation) {
 	}
 	quote, quoted := c.quote(r)
 	source, target := c.end(r.Source, r.SourceName, quote, quoted), c.end(r.Target, r.TargetName, quote, quoted)
+	if declared {
+		c.fit(label, swapped, &source, &target)
+	}
 	if swapped {
 		source, target = target, source
 	}
@@ -36,8 +40,8 @@ func (c *chunk) relation(r *extract.Relation) {
 	if !ok && (len(c.reasons) == 0 || c.reasons[0] != graph.ReasonNoEvidence) {
 		c.fault(graph.ReasonNoEvidence)
 	}
-	if ok && c.by != byRules && c.instructed(evidence) {
-		c.fault(graph.ReasonInstruction)
+	if ok && c.by != byRules {
+		c.weigh(evidence, quote, quoted, source, target)
 	}
 	if len(c.reasons) == 0 && len(c.manual) > 0 && c.asks(item{kind: graph.KindRelation, label: label, assertion: assertion, confidence: confidence}) {
 		c.fault(graph.ReasonPolicy)
@@ -64,6 +68,72 @@ func (c *chunk) relation(r *extract.Relation) {
 		Type: label, Source: source.place, Target: target.place, Start: evidence.start, End: evidence.end,
 		Confidence: confidence, Assertion: short, Extractor: c.by, Rule: r.Rule,
 	}, r)
+}
+
+const (
+	// farSentences and farBytes are how far a model's evidence may reach to hold both ends.
+	farSentences = 3
+	farBytes     = 800
+)
+
+// weigh notes what makes a model's evidence for a relation weak: it tells its reader what to do, its quote names neither end, or the
+// ends stand far apart. In a chunk that tells its reader something, one sentence has to name both.
+func (c *chunk) weigh(evidence, quote span, quoted bool, source, target end) {
+	if c.instructed(evidence) {
+		c.fault(graph.ReasonInstruction)
+		return
+	}
+	if len(c.reasons) > 0 {
+		return
+	}
+	named := func(e end) bool {
+		_, ok := find(c.text, e.text, quote)
+		return ok
+	}
+	far := 1
+	if len(c.orders) == 0 {
+		far = farSentences
+	}
+	switch {
+	case quoted && !named(source) && !named(target):
+		c.fault(graph.ReasonLooseEvidence)
+	case evidence.end-evidence.start > farBytes || prose.Count(c.text[evidence.start:evidence.end]) > far:
+		if far == 1 {
+			c.fault(graph.ReasonInstruction)
+		} else {
+			c.fault(graph.ReasonLooseEvidence)
+		}
+	}
+}
+
+// fit binds ends anew that do not fit the relation, where another mention of the same name does: Paris, the person and the place.
+func (c *chunk) fit(label string, swapped bool, source, target *end) {
+	if swapped {
+		source, target = target, source
+	}
+	if source.place < 0 || target.place < 0 || c.schema.Allows(label, source.label, target.label) {
+		return
+	}
+	for _, s := range c.namesakes(source.place) {
+		for _, t := range c.namesakes(target.place) {
+			if c.schema.Allows(label, c.out.Entities[s].Type, c.out.Entities[t].Type) {
+				*source, *target = c.bound(s), c.bound(t)
+				return
+			}
+		}
+	}
+}
+
+// namesakes are the kept mentions with the name of one, itself first.
+func (c *chunk) namesakes(place int) []int {
+	out := []int{place}
+	key := c.key(place)
+	for i := range c.out.Entities {
+		if i != place && c.key(i) == key {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 func (c *chunk) addRelation(item graph.RelationItem, r *extract.Relation) {

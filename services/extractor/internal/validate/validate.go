@@ -122,6 +122,9 @@ func (v *Validator) count(kind, label, sample string, reasons []string) {
 			d = &graph.Dropped{Kind: kind, Label: key.label, Reason: r, Sample: clip(collapse(sample), maxTextRunes)}
 			v.tally[key] = d
 		}
+		if d.Sample == "" {
+			d.Sample = clip(collapse(sample), maxTextRunes)
+		}
 		d.Count++
 	}
 	if v.explain != nil {
@@ -299,13 +302,14 @@ func saneName(name string) bool {
 	if name == "" || len(name) > maxNameRunes*utf8.UTFMax || !utf8.ValidString(name) {
 		return false
 	}
-	count := 0
+	count, says := 0, false
 	for _, r := range name {
 		if count++; count > maxNameRunes || unicode.IsControl(r) {
 			return false
 		}
+		says = says || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsSymbol(r)
 	}
-	return true
+	return says
 }
 
 // clip cuts s to n runes, and makes it valid text.

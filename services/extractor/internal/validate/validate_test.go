@@ -238,7 +238,7 @@ func TestPropertyRows(t *testing.T) {
 		{"integer", "Organization", prop("founded", 1985.0), int64(1985), "1985", ""},
 		{"folded name, commas", "Organization", prop("Founded", "1990"), int64(1990), "1,990", ""},
 		{"enum", "Organization", prop("status", "active"), "active", "Active", ""},
-		{"date", "Person", prop("born", "1951-03-03"), "1951-03-03", "1951", ""},
+		{"date", "Person", prop("born", "1951-03-03"), "1951-03-03", "3 March 1951", ""},
 		{"undeclared", "Organization", prop("tags", map[string]any{"a": []any{1.0}}), nil, "", graph.ReasonUndeclaredProperty},
 		{"bad value", "Organization", prop("founded", "about 1990"), nil, "", graph.ReasonBadValue},
 		{"null", "Organization", prop("founded", nil), nil, "", graph.ReasonBadValue},
