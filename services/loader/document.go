@@ -5,13 +5,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fault"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/loader/internal/decode"
 	"github.com/factmill/factmill/services/loader/internal/files"
 	"github.com/factmill/factmill/services/loader/internal/parse"
 )
@@ -155,6 +159,11 @@ func (s *source) all(ctx context.Context, in bus.Delivery) ([]events.Event, erro
 	end := &events.Ended{
 		Job: s.found.Job, Source: s.found.Source.Token, Name: s.found.Source.Name, Outcome: events.OutcomeListed, Documents: count, Digest: digest,
 	}
+	if count == 0 {
+		if note := s.parsed.Unread(); note != nil {
+			end.Failure = &graph.Failure{Stage: name, Item: s.found.Source.Name, Code: note.Code, Message: note.Message, TraceID: in.Trace}
+		}
+	}
 	return append(out.take(), end), nil
 }
 
@@ -209,13 +218,48 @@ func (s *source) input(r parse.Record) (events.InputDocument, error) {
 	if in.Title == "" {
 		in.Title = s.stem
 	}
-	if err := in.Check(); err != nil {
-		if r.At.Record > 0 {
-			return in, fault.Bad(parse.CodeRecord, "%v, %s: %w", r.At, clip(in.Key, 200), err)
-		}
-		return in, fault.Bad(parse.CodeRecord, "%s: %w", clip(in.Key, 200), err)
+	code, err := parse.CodeRecord, in.Check()
+	if what := holdsNUL(in); what != "" {
+		code, err = decode.Code, fmt.Errorf("its %s holds a NUL: this is no text", what)
 	}
-	return in, nil
+	if err == nil {
+		return in, nil
+	}
+	if r.At.Record > 0 {
+		return in, fault.Bad(code, "%v, %s: %w", r.At, clip(in.Key, 200), err)
+	}
+	return in, fault.Bad(code, "%s: %w", clip(in.Key, 200), err)
+}
+
+// holdsNUL names what of a document besides its text holds a NUL; "" when nothing does. Escapes bring it in: those of JSON in an
+// event, those of YAML in a front matter.
+func holdsNUL(in events.InputDocument) string {
+	switch {
+	case hasNUL(in.Title):
+		return "title"
+	case hasNUL(in.Metadata):
+		return "metadata"
+	case slices.ContainsFunc(in.Scope, func(label string) bool { return hasNUL(label) }):
+		return "scope"
+	default:
+		return ""
+	}
+}
+
+func hasNUL(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.IndexByte(v, 0) >= 0
+	case []any:
+		return slices.ContainsFunc(v, hasNUL)
+	case map[string]any:
+		for k, e := range v {
+			if hasNUL(k) || hasNUL(e) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // under fills what top does not say from below. Metadata and scope hold both; top's metadata wins.

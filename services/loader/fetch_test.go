@@ -162,7 +162,13 @@ func TestFetchRecords(t *testing.T) {
 
 	out, err = b.fetched(testJob(), uploadedFile("p.csv", "a,b\n", nil))
 	require.NoError(t, err)
-	require.Equal(t, []events.Event{&events.Ended{Job: testJob(), Source: "src", Name: "p.csv", Outcome: "listed", Digest: strings.Repeat("0", 64)}}, out)
+	require.Equal(t, []events.Event{&events.Ended{Job: testJob(), Source: "src", Name: "p.csv", Outcome: "listed", Digest: strings.Repeat("0", 64), Failure: &graph.Failure{
+		Stage: "loader", Item: "p.csv", Code: "no_records", Message: "the table has a header (line 1, columns: 2) and no rows: none of its 4 bytes became a document", TraceID: "trace"}}}, out)
+	for _, text := range []string{"", "\uFEFF\r\n \n"} {
+		out, err = b.fetched(testJob(), uploadedFile("p.csv", text, nil))
+		require.NoError(t, err)
+		require.Equal(t, []events.Event{&events.Ended{Job: testJob(), Source: "src", Name: "p.csv", Outcome: "listed", Digest: strings.Repeat("0", 64)}}, out)
+	}
 }
 
 func TestFetchManyRecords(t *testing.T) {

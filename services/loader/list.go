@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/factmill/factmill/pkg/fault"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/loader/internal/decode"
 	"github.com/factmill/factmill/services/loader/internal/files"
 )
 
@@ -43,6 +45,9 @@ func (l *lister) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, e
 	event, err := events.ParseIngest(doc.Body, doc.Header)
 	open := opening(doc, event)
 	if err == nil {
+		err = wholeCharacters(doc)
+	}
+	if err == nil {
 		err = l.door(ctx, event)
 	}
 	if open.Refused, err = refused(open.Job, in.Trace, err); err != nil {
@@ -68,6 +73,18 @@ func (l *lister) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, e
 		l.forget(doc)
 	}
 	return out, err
+}
+
+// wholeCharacters refuses an event with an escape that is half a character: once it is decoded, nobody can tell it from U+FFFD. A NUL
+// can be told later, under the job's error policy.
+func wholeCharacters(doc *bus.Document) error {
+	if !bytes.HasPrefix(bytes.TrimLeft(doc.Body, " \t\r\n"), []byte("{")) || !bytes.Contains(doc.Body, []byte(`\u`)) {
+		return nil
+	}
+	if err := decode.Halves(string(doc.Body)); err != nil {
+		return fault.Bad(decode.Code, "the document event: %v", err)
+	}
+	return nil
 }
 
 // taken opens the event's own job, j and its sequence, only to say that the id it chose was another event's.

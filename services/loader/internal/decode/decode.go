@@ -5,6 +5,7 @@ package decode
 import (
 	"bytes"
 	"encoding/binary"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -49,6 +50,74 @@ func Check(text string) error {
 		return fault.Bad(Code, "a NUL stands at byte %d: this is no text", at)
 	}
 	return nil
+}
+
+// Escapes refuses a valid JSON text in which an escape stands for NUL, or for half a character without its other half.
+func Escapes(json string) error {
+	return eachEscape(json, func(at int, unit rune) error {
+		if unit == 0 {
+			return fault.Bad(Code, `a NUL stands at byte %d, as \u0000: this is no text`, at)
+		}
+		return half(json, at)
+	})
+}
+
+// Halves is Escapes that lets NUL pass. A decoder of JSON makes U+FFFD of half a character, in silence.
+func Halves(json string) error {
+	return eachEscape(json, func(at int, unit rune) error {
+		if unit == 0 {
+			return nil
+		}
+		return half(json, at)
+	})
+}
+
+func half(json string, at int) error {
+	return fault.Bad(Code, "half a character stands at byte %d, as %s: its other half is missing", at, json[at:at+escapeSize])
+}
+
+// escapeSize is that of \uXXXX.
+const escapeSize = 6
+
+// eachEscape calls fn for every escape that is NUL or half a character. Outside its strings, a valid text has no backslash.
+func eachEscape(json string, fn func(at int, unit rune) error) error {
+	for i := 0; ; {
+		n := strings.IndexByte(json[i:], '\\')
+		if n < 0 {
+			return nil
+		}
+		i += n
+		unit, ok := escaped(json[i:])
+		if !ok {
+			i += 2 // it and what it escapes
+			if i > len(json) {
+				return nil
+			}
+			continue
+		}
+		at := i
+		i += escapeSize
+		if utf16.IsSurrogate(unit) {
+			if low, _ := escaped(json[i:]); utf16.DecodeRune(unit, low) != utf8.RuneError {
+				i += escapeSize
+				continue
+			}
+		} else if unit != 0 {
+			continue
+		}
+		if err := fn(at, unit); err != nil {
+			return err
+		}
+	}
+}
+
+// escaped is the \uXXXX that s begins with.
+func escaped(s string) (unit rune, ok bool) {
+	if len(s) < escapeSize || s[:2] != `\u` {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[2:escapeSize], 16, 16)
+	return rune(n), err == nil
 }
 
 func decoded(raw []byte, where Declares) (string, error) {

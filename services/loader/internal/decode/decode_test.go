@@ -87,6 +87,30 @@ func TestTextRefuses(t *testing.T) {
 	}
 }
 
+func TestEscapes(t *testing.T) {
+	for _, c := range []struct{ json, escapes, halves string }{
+		{`{"a":"\u0000"}`, `a NUL stands at byte 6, as \u0000: this is no text`, ""},
+		{`{"a":"\u0000\uD800"}`, `a NUL stands at byte 6, as \u0000: this is no text`, `half a character stands at byte 12, as \uD800: its other half is missing`},
+		{`"\udc00"`, `half a character stands at byte 1, as \udc00: its other half is missing`, `half a character stands at byte 1, as \udc00: its other half is missing`},
+		{`"\ud83d\ude00\\u0000\\ud800\n\ufffd"`, "", ""},
+		{`{}`, "", ""},
+		{``, "", ""},
+		{`\`, "", ""}, // not valid, and no reason to panic
+	} {
+		for _, got := range []struct {
+			err  error
+			want string
+		}{{Escapes(c.json), c.escapes}, {Halves(c.json), c.halves}} {
+			if got.want == "" {
+				require.NoError(t, got.err, c.json)
+				continue
+			}
+			require.EqualError(t, got.err, got.want)
+			require.Equal(t, "bad_encoding", fault.Of(got.err).Code)
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	f.Add([]byte("Caf\xe9"), uint8(Nowhere))
 	f.Add([]byte("<?xml encoding='x"), uint8(InXML))

@@ -1,10 +1,11 @@
 package parse
 
 import (
-	"encoding/csv"
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/factmill/factmill/pkg/fault"
 )
 
 // Count is how many records the source holds, those at fault included; 0 where that cannot be told, as for one that is a single
@@ -14,10 +15,8 @@ func (s *Source) Count() int {
 		return 0
 	}
 	switch s.format {
-	case CSV:
-		return countRows(s.text, delimiter(s.text))
-	case TSV:
-		return countRows(s.text, '\t')
+	case CSV, TSV:
+		return s.countRows()
 	case JSONL:
 		n := 0
 		for line := range strings.Lines(s.text) {
@@ -38,17 +37,20 @@ func (s *Source) Count() int {
 }
 
 // countRows counts rows below the header; a row that cannot be read is one too.
-func countRows(text string, comma rune) int {
-	if checkWidth(text, byte(comma)) != nil {
+func (s *Source) countRows() int {
+	rd, err := s.rows()
+	if err != nil {
 		return 0
 	}
-	rd := csv.NewReader(strings.NewReader(text))
-	rd.Comma, rd.ReuseRecord, rd.FieldsPerRecord = comma, true, -1
+	var wide *fault.Error
 	n := -1 // the header
 	for {
-		_, err := rd.Read()
-		if errors.Is(err, io.EOF) {
+		_, _, err := rd.read()
+		switch {
+		case errors.Is(err, io.EOF):
 			return max(n, 0)
+		case errors.As(err, &wide):
+			return 0
 		}
 		n++
 	}

@@ -3,6 +3,7 @@ package parse
 import (
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ var known = map[string]bool{
 	fieldUpdated: true, fieldScope: true,
 }
 
-// delimiter tells a comma from a semicolon by the header: a table with a single column has neither.
+// delimiter tells a comma from a semicolon by the header, with which text begins: a table with a single column has neither.
 func delimiter(text string) rune {
 	header, _ := cutLine(text)
 	if !strings.Contains(header, ",") && strings.Contains(header, ";") {
@@ -159,33 +160,31 @@ func splitScope(s string) graph.Scope {
 }
 
 // eachRow reads a table with a header row. Blank lines are no rows. A table without a header has none.
-func eachRow(text string, comma rune, fn func(Record) error) error {
-	if err := checkWidth(text, byte(comma)); err != nil {
+func (s *Source) eachRow(fn func(Record) error) error {
+	rd, err := s.rows()
+	if err != nil {
 		return err
 	}
-	rd := csv.NewReader(strings.NewReader(text))
-	rd.Comma, rd.ReuseRecord = comma, true
-	header, err := rd.Read()
+	header, _, err := rd.read()
 	header = slices.Clone(header) // the reader uses it again
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	if err != nil {
-		return fault.Bad(CodeCSV, "read the header: %v", err)
+		return headerFault(err)
 	}
 	t, err := newTable(header)
 	if err != nil {
 		return err
 	}
 	for n := 1; ; n++ {
-		row, err := rd.Read()
+		row, line, err := rd.read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return rowFault(n, len(row), len(header), err)
 		}
-		line, _ := rd.FieldPos(0)
 		r, err := t.record(row, Place{Record: n, Line: line})
 		if err != nil {
 			return err
@@ -196,8 +195,20 @@ func eachRow(text string, comma rune, fn func(Record) error) error {
 	}
 }
 
+func headerFault(err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return fault.Bad(CodeCSV, "read the header: %v", err)
+}
+
 // rowFault says what is wrong with row n, which has as many fields as could be told.
 func rowFault(n, fields, columns int, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
 	var p *csv.ParseError
 	if !errors.As(err, &p) {
 		return fault.Bad(CodeRecord, "record %d: %v", n, err)
@@ -209,21 +220,23 @@ func rowFault(n, fields, columns int, err error) error {
 	return fault.Bad(CodeRecord, "%v: %v at column %d of line %d", at, p.Err, p.Column, p.Line)
 }
 
-// checkWidth refuses a row of too many fields before a reader makes a string of each.
-func checkWidth(text string, comma byte) error {
-	fields, quoted := 1, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == comma:
-			if fields++; fields > MaxFields {
-				return fault.Bad(CodeTooWide, "a row has more than %d columns", MaxFields)
-			}
-		case c == '\n':
-			fields = 1
-		}
+// Unread is the note about a source that holds no record although it is not blank: a table of a header only, be it that its first
+// row was taken for one. nil for any other.
+func (s *Source) Unread() *Note {
+	if s.format != CSV && s.format != TSV || strings.TrimSpace(s.text) == "" {
+		return nil
 	}
-	return nil
+	rd, err := s.rows()
+	if err != nil {
+		return nil
+	}
+	header, line, err := rd.read()
+	if err != nil {
+		return nil
+	}
+	columns := len(header)
+	if _, _, err := rd.read(); !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return &Note{Code: CodeNoRecords, Message: fmt.Sprintf("the table has a header (line %d, columns: %d) and no rows: none of its %d bytes became a document", line, columns, len(s.text))}
 }

@@ -115,7 +115,7 @@ func attr(e xml.StartElement, name string) string {
 // part reads a part's tokens within all bounds; one that is not there has none.
 func (d *docx) part(name string, fn func(xml.Token) error) error {
 	return d.decode(name, func(x *xml.Decoder) error {
-		depth := 0
+		depth, closed := 0, false
 		for {
 			t, err := x.Token()
 			if errors.Is(err, io.EOF) {
@@ -126,11 +126,15 @@ func (d *docx) part(name string, fn func(xml.Token) error) error {
 			}
 			switch t.(type) {
 			case xml.StartElement:
+				if closed {
+					return fault.Bad(CodeDOCX, "%s is damaged: it has a second root element", name)
+				}
 				if depth++; depth > MaxXML {
 					return fault.Bad(CodeTooDeep, "%s: elements are nested more than %d deep", name, MaxXML)
 				}
 			case xml.EndElement:
 				depth--
+				closed = depth == 0
 			case xml.Directive: // the format has none
 				return fault.Bad(CodeEntity, "%s has a document type: it is not read", name)
 			}

@@ -255,3 +255,8 @@ func FuzzDOCX(f *testing.F) {
 		}
 	})
 }
+
+func TestDOCXHasOneRoot(t *testing.T) {
+	_, err := ReadDOCX(docxFile(t, "word/document.xml", wordDoc(para("", "Acme"))+wordDoc(para("", "Bob"))), limit)
+	bad(t, err, "bad_docx", "word/document.xml is damaged: it has a second root element")
+}

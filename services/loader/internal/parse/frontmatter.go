@@ -2,7 +2,6 @@ package parse
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -166,10 +165,7 @@ func scalarValue(n *yaml.Node) (any, int) {
 	}
 	switch n.Tag {
 	case "!!int", "!!float":
-		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f-f == 0 {
-			return f, 8
-		}
-		return n.Value, len(n.Value)
+		return numeric(n.Value), len(n.Value)
 	case "!!str", "!!timestamp":
 		if s := strings.TrimSpace(n.Value); s != "" {
 			return s, len(s)

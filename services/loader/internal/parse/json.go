@@ -8,6 +8,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/fault"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/loader/internal/decode"
 )
 
 // A list of records may stand under one of these names.
@@ -128,6 +129,9 @@ func readRecord(value, where string) (Record, error) {
 	if value = strings.TrimSpace(value); value[0] != '{' {
 		return r, fault.Bad(CodeRecord, "%s is not an object", where)
 	}
+	if err := decode.Escapes(value); err != nil {
+		return r, fault.Bad(CodeEncoding, "%s: %v", where, err)
+	}
 	fields := map[string]string{}
 	var order []string
 	err := eachField(value, func(name, v string) error {
@@ -189,11 +193,14 @@ func (r *Record) take(name, value string) error {
 		if len(value) > maxExtra {
 			return errors.New("has " + strconv.Itoa(len(value)) + " bytes: at most " + strconv.Itoa(maxExtra))
 		}
-		var m map[string]any
-		if err := json.Unmarshal([]byte(value), &m); err != nil {
+		if value[0] != '{' {
 			return errors.New("is not an object")
 		}
-		for k, v := range m {
+		v, err := exact(value)
+		if err != nil {
+			return err
+		}
+		for k, v := range v.(map[string]any) { // a valid value that begins with a brace
 			r.putMetadata(k, v)
 		}
 	}
@@ -224,8 +231,8 @@ func (r *Record) extras(order []string, fields map[string]string) error {
 		if _, given := r.Metadata[name]; given {
 			continue
 		}
-		var v any
-		if err := json.Unmarshal([]byte(fields[name]), &v); err != nil {
+		v, err := exact(fields[name])
+		if err != nil {
 			return fault.Bad(CodeRecord, "field %q: %v", clip(name, 80), err)
 		}
 		r.putMetadata(name, v)

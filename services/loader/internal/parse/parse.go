@@ -12,6 +12,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/fault"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/loader/internal/decode"
 )
 
 // Formats.
@@ -43,6 +44,10 @@ const (
 	CodeTooWide = "too_many_fields"
 	CodeTooMany = "too_many_records"
 	CodeTooBig  = "too_large"
+	// CodeEncoding is also that of a JSON escape which stands for no character.
+	CodeEncoding = decode.Code
+	// CodeNoRecords is of a note, not of a fault.
+	CodeNoRecords = "no_records"
 )
 
 // Limits of what is parsed, besides the bytes of the source.
@@ -137,7 +142,8 @@ type Note struct{ Code, Message string }
 type Source struct {
 	format string
 	text   string
-	line   int // at which text begins, from 1
+	line   int  // at which text begins, from 1
+	comma  rune // of a table
 	// object is set for a JSON source that is one object with no list of records inside.
 	object bool
 	// made is the one document of a source that is read already.
@@ -154,7 +160,11 @@ func New(format, text string) (*Source, error) {
 		return s, nil
 	}
 	s.text = strings.TrimPrefix(text, "\uFEFF")
-	if format != JSON {
+	switch format {
+	case CSV, TSV:
+		s.sheet()
+		return s, nil
+	case JSONL:
 		return s, nil
 	}
 	if err := validJSON(s.text, ""); err != nil {
@@ -203,10 +213,8 @@ func (s *Source) Each(fn func(Record) error) error {
 		r, err = readHTML(s.text)
 	case XML:
 		r, err = readXML(s.text)
-	case CSV:
-		return eachRow(s.text, delimiter(s.text), checked(fn))
-	case TSV:
-		return eachRow(s.text, '\t', checked(fn))
+	case CSV, TSV:
+		return s.eachRow(checked(fn))
 	case JSONL:
 		return eachLine(s.text, checked(fn))
 	default:

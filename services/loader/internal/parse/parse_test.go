@@ -129,7 +129,7 @@ func TestJSON(t *testing.T) {
 		want       []Record
 	}{
 		{"one object with a text", `{"text":"Hi \u00e9","title":" T ","author":{"n":1},"metadata":{"author":"given","k":[1]},"scope":"s","date":"2024"}`, true,
-			[]Record{{Text: "Hi é", Title: "T", ContentDate: "2024", Scope: graph.Scope{"s"}, Metadata: map[string]any{"author": "given", "k": []any{1.0}}}}},
+			[]Record{{Text: "Hi é", Title: "T", ContentDate: "2024", Scope: graph.Scope{"s"}, Metadata: map[string]any{"author": "given", "k": []any{int64(1)}}}}},
 		{"one object without", `{"name":"Ann","size":12,"tags":["a","b",null],"ok":true,"none":null,"org":{"name":"Acme","sites":[{"city":"Rome"}]}}`, true,
 			[]Record{{Text: "name: Ann\nsize: 12\ntags: a, b\nok: true\norg.name: Acme\norg.sites.city: Rome"}}},
 		{"array", ` [ {"id":"a","text":"1"} , {"id":7,"text":"2"} ] `, false, []Record{{ID: "a", Text: "1"}, {ID: "7", Text: "2"}}},
@@ -244,6 +244,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(uint8(i), `[{"a":{"b":["\ud800",{}]}}]`)
 		f.Add(uint8(i), "<table><caption>c<tr><th>x<td><table><pre></table><li><ol></nav>")
 		f.Add(uint8(i), "# T\r\n```\n===\n")
+		f.Add(uint8(i), "sep=\t\r\"a\"\tb\r1\t\"x\ry\"\r\"\t\"\"\r")
 		f.Add(uint8(i), "---\ntitle: T\ndate: 2024\ntags: [a, *x, 1]\n---\nx")
 		f.Add(uint8(i), "<?xml version='1.0'?><d><p>a<fn><table><row><entry>b</entry></row></table></fn> c</p><sec><title>t</title></sec></d>")
 		f.Add(uint8(i), "<p hidden>a<span hidden><span>b</span></span><table role=none><td hidden>c<tr hidden>")

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/factmill/factmill/pkg/fault"
 )
@@ -45,7 +47,9 @@ func eachToken(text string, deepest int, fn func(xml.Token) error) error {
 	d.Entity = xml.HTMLEntity
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is decoded already
 	depth, elements := 0, 0
+	astray := 0 // the line of text before the root element
 	for {
+		begin := d.InputOffset()
 		t, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			if elements == 0 {
@@ -56,24 +60,66 @@ func eachToken(text string, deepest int, fn func(xml.Token) error) error {
 		if err != nil {
 			return xmlFault(err)
 		}
+		line, _ := d.InputPos()
 		switch t := t.(type) {
 		case xml.Directive:
 			if bytes.Contains(bytes.ToUpper(t), []byte("<!ENTITY")) {
-				line, _ := d.InputPos()
 				return fault.Bad(CodeEntity, "the document type before line %d declares entities: they are not read", line+1)
 			}
 		case xml.StartElement:
+			switch {
+			case depth > 0:
+			case astray > 0:
+				return fault.Bad(CodeXML, "line %d: text stands before the root element <%s>", astray, clip(t.Name.Local, 80))
+			case elements > 0:
+				return fault.Bad(CodeXML, "line %d: <%s> is a second root element: a document has one", line, clip(t.Name.Local, 80))
+			}
 			elements++
 			if depth++; depth > deepest {
-				line, _ := d.InputPos()
 				return fault.Bad(CodeTooDeep, "line %d: elements are nested more than %d deep", line, deepest)
 			}
 		case xml.EndElement:
 			depth--
+		case xml.CharData:
+			if ref := halfRef(text[begin:d.InputOffset()]); ref != "" {
+				return fault.Bad(CodeXML, "line %d: %s is half a character", line, ref)
+			}
+			switch {
+			case depth > 0 || len(bytes.TrimSpace(t)) == 0:
+			case elements > 0:
+				return fault.Bad(CodeXML, "line %d: text stands behind the root element", line)
+			default:
+				astray = line
+			}
 		}
 		if err := fn(t); err != nil {
 			return err
 		}
+	}
+}
+
+// halfRef finds a reference to half a character in the source of a text, of which the decoder makes U+FFFD; "" when there is none.
+func halfRef(source string) string {
+	if strings.HasPrefix(source, "<![CDATA[") {
+		return ""
+	}
+	for {
+		_, rest, ok := strings.Cut(source, "&#")
+		if !ok {
+			return ""
+		}
+		ref, rest, ok := strings.Cut(rest, ";")
+		if !ok {
+			return ""
+		}
+		digits, base := ref, 10
+		if hex, ok := strings.CutPrefix(ref, "x"); ok {
+			digits, base = hex, 16
+		}
+		if n, err := strconv.ParseUint(digits, base, 32); err == nil && n <= unicode.MaxRune && utf16.IsSurrogate(rune(n)) {
+			return "&#" + clip(ref, 20) + ";"
+		}
+		source = rest
 	}
 }
 

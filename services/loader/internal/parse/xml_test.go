@@ -41,6 +41,8 @@ func TestXML(t *testing.T) {
 		{"tei", "<TEI><text><body><div><head>Letter</head><p>To <persName>Ada</persName>,<lb/>dear.</p><list><item>a</item><item>b</item></list></div></body></text></TEI>", "## Letter\n\nTo Ada,\ndear.\n\n- a\n- b", "Letter"},
 		{"a row of somebody's own", "<table><row><name>Ann</name><role>CEO</role></row></table>", "|  |  |\n|---|---|\n| Ann | CEO |", ""},
 		{"levels end at six", "<a><sec><sec><sec><sec><sec><sec><sec><title>Deep</title></sec></sec></sec></sec></sec></sec></sec></a>", "###### Deep", "Deep"},
+		{"what may stand around the root", "<!-- a --><?p?>\n<!DOCTYPE a>\n<a>x</a>\n<!-- b --> <?p?>\n", "x", ""},
+		{"what only looks like half a character", "<a><![CDATA[&#xD800;]]> &#xFFFD; \uFFFD &amp;#xD800; &#x1F600;</a>", "&#xD800; \uFFFD \uFFFD &#xD800; \U0001F600", ""},
 		{"nothing inside", "\uFEFF<?xml version='1.0'?><a/>", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,6 +70,14 @@ func TestXMLRefuses(t *testing.T) {
 		{"a control character", "<a>\x01</a>", "bad_xml", "line 1: illegal character code U+0001"},
 		{"no XML", "just text", "bad_xml", "there is no element: this is no XML document"},
 		{"empty", "", "bad_xml", "there is no element: this is no XML document"},
+		{"two roots", "<a>Acme</a>\n<b>Bob</b>", "bad_xml", "line 2: <b> is a second root element: a document has one"},
+		{"two documents", "<?xml version='1.0'?><a>Acme</a>\n<?xml version='1.0'?><a>Bob</a>", "bad_xml", "line 2: <a> is a second root element: a document has one"},
+		{"two empty roots", "<a/><a/>", "bad_xml", "line 1: <a> is a second root element: a document has one"},
+		{"text behind the root", "<a>Acme</a>\nBob", "bad_xml", "line 2: text stands behind the root element"},
+		{"text before the root", "Acme\n<a>Bob</a>", "bad_xml", "line 2: text stands before the root element <a>"},
+		{"half a character", "<a>\n&#65;&#xD800;</a>", "bad_xml", "line 2: &#xD800; is half a character"},
+		{"half a character, decimal", "<a><b>x &#57343; y</b></a>", "bad_xml", "line 1: &#57343; is half a character"},
+		{"NUL", "<a>&#0;</a>", "bad_xml", "line 1: illegal character code U+0000"},
 		{"too deep", strings.Repeat("<a>\n", 257) + strings.Repeat("</a>", 257), "too_deep", "line 257: elements are nested more than 256 deep"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
