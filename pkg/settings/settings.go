@@ -332,9 +332,6 @@ func (p Pipeline) Validate() error {
 	default:
 		return fmt.Errorf("extractor.mode is %q: it must be rules, llm or hybrid", p.Extractor.Mode)
 	}
-	if p.Extractor.Asks() && p.Extractor.Model == "" {
-		return fmt.Errorf("extractor.mode is %s and ollama.model is empty: name the model", p.Extractor.Mode)
-	}
 	if d := p.Extractor.ModelDigest; d != "" && (len(d) < 12 || len(d) > 64 || strings.Trim(d, "0123456789abcdef") != "") {
 		return fmt.Errorf("ollama.model_digest is %.80q: it must be the digest that the model server lists, or empty", d)
 	}
@@ -354,6 +351,14 @@ func (p Pipeline) Validate() error {
 		default:
 			return fmt.Errorf("extractor.assertions names %q: it takes explicit, inferred, opinion", a)
 		}
+	}
+	return nil
+}
+
+// Complete names what a valid choice of settings lacks in order to work.
+func (p Pipeline) Complete() error {
+	if p.Extractor.Asks() && p.Extractor.Model == "" {
+		return fmt.Errorf("extractor.mode is %s and ollama.model is empty: name the model", p.Extractor.Mode)
 	}
 	return nil
 }

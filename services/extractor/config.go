@@ -77,9 +77,6 @@ func (c Config) pins() ([]pin, error) {
 			return nil, fmt.Errorf("pinned settings of the extractor: %w", err)
 		}
 	}
-	if wanted.Extractor.Model == "" {
-		wanted.Extractor.Model = "any" // what the jobs name; a mode that needs one can be pinned without it
-	}
 	if err := wanted.Validate(); err != nil {
 		return nil, fmt.Errorf("pinned settings of the extractor: %w", err)
 	}

@@ -101,7 +101,7 @@ func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, er
 
 // serves refuses a job whose mode or settings this service does not work with.
 func (s *Stage) serves(j events.Job) error {
-	if err := j.Settings.Validate(); err != nil {
+	if err := cmp.Or(j.Settings.Validate(), j.Settings.Complete()); err != nil {
 		return fault.Fatal("settings_invalid", "job %s: %w", j.ID, err)
 	}
 	for _, p := range s.pinned {

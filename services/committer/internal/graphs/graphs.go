@@ -290,6 +290,9 @@ func (g *Graphs) SettingsPut(ctx context.Context, name string, req api.SettingsP
 			return nil, err
 		}
 		next, err := row.Pipeline.Apply(req.Settings)
+		if err == nil {
+			err = next.Complete()
+		}
 		if err != nil {
 			return nil, api.Errorf(400, "settings_invalid", "%v", err)
 		}
