@@ -86,7 +86,7 @@ func TestRepliesThatBrokeOthers(t *testing.T) {
 		"ok": ok, "fence": ok, "fence_prose": ok, "think": ok,
 		"bare_list": {"failed reply_invalid"}, "prose": {"failed reply_prose"}, "truncated": {"failed reply_truncated"}, "judge_short": {"failed reply_invalid"},
 		"conf_str": {"fact Organization Acme", "fact Person Bob"}, "conf_pct": bob, "conf_null": bob, "conf_nan": bob,
-		"nested_prop": {"candidate founded about 1990 [bad_value]", `candidate tags {"a":[1]} [undeclared_property]`, "fact Organization Acme"},
+		"nested_prop":      {"candidate founded about 1990 [bad_value]", `candidate tags {"a":[1]} [undeclared_property]`, "fact Organization Acme"},
 		"missing_endpoint": {"candidate WORKS_AT Bob>Acme [unresolved_endpoint]", "fact Person Bob"},
 		"self_loop":        {"dropped OWNS self_loop ×1", "fact Organization Acme"},
 		"extra_schema":     {"candidate Dragon Smaug [undeclared_label]", "candidate FLIES_OVER Smaug>Bob [undeclared_label unresolved_endpoint]", "fact Person Bob"},
