@@ -142,7 +142,6 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 	if err != nil {
 		return done, err
 	}
-	addLinks(&done.Stages.Resolution, txn.Links())
 	storage := &done.Stages.Storage
 	storage.RowsWritten, storage.RowsRemoved, storage.Bytes = storage.RowsWritten+w.Rows, storage.RowsRemoved+w.Removed, storage.Bytes+int(w.Bytes)
 	failpoint.Hit("in_commit")
@@ -194,13 +193,6 @@ func (m *Machine) changes(rec *Record, l *live, tokens []string) (docs []stagedD
 		size += len(c.Text)
 	}
 	return docs, tokens, stale, nil
-}
-
-func addLinks(r *api.Resolution, n store.Links) {
-	r.Compared += n.Compared
-	r.Matched.Fuzzy += n.Linked
-	r.Unclear += n.Unclear
-	r.CapLeft += n.CapLeft
 }
 
 // errMixed: text and assertions of a document come from two readings of a source that changed between them.
@@ -405,10 +397,6 @@ func addDone(s, done *api.JobStatus) {
 	st.Storage.RowsWritten += y.Storage.RowsWritten
 	st.Storage.RowsRemoved += y.Storage.RowsRemoved
 	st.Storage.Bytes += y.Storage.Bytes
-	st.Resolution.Compared += y.Resolution.Compared
-	st.Resolution.Matched.Fuzzy += y.Resolution.Matched.Fuzzy
-	st.Resolution.Unclear += y.Resolution.Unclear
-	st.Resolution.CapLeft += y.Resolution.CapLeft
 	st.Extraction.CandidatesWritten += y.Extraction.CandidatesWritten
 	st.Extraction.CandidatesSuppressed += y.Extraction.CandidatesSuppressed
 	s.Removed = append(s.Removed, done.Removed...)

@@ -269,7 +269,7 @@ func (t *Txn) emitFolds() error {
 			return err
 		}
 	}
-	return t.link()
+	return nil
 }
 
 // touch notes a change of a fact that its own row may not show.
@@ -317,9 +317,6 @@ func (t *Txn) emitEntity(v id, a *entityAgg) error {
 	t.put(newKey(t.g.id, spaceEntity).id(v), row)
 	t.touched[v] = row != nil
 	a.was = row
-	if r := (renamed{v, shownAs(&was), shownAs(&a.fold)}); r.before != r.now {
-		t.renamed = append(t.renamed, r)
-	}
 	before, now := indexNames(&was), indexNames(&a.fold)
 	for name := range before {
 		if _, ok := now[name]; !ok {

@@ -23,8 +23,7 @@ func verified(tb T, s *Store) {
 }
 
 var (
-	people = []string{"Person:Ada", "Person:Ada Lovelace", "Person:Żółć", "Org:Acme", "Org:Acme Ltd", "Org:ACME Inc.", "Org:東京 Ltd", "Place:Ada",
-		"Person:Lovelace Ada", "Person:A. Lovelace"}
+	people  = []string{"Person:Ada", "Person:Ada Lovelace", "Person:Żółć", "Org:Acme", "Org:東京 Ltd", "Place:Ada"}
 	surface = []string{"", "=Ada Lovelace"}
 )
 

@@ -13,7 +13,7 @@ import (
 // strings end with 00 01 and write a 00 as 00 FF, so that no key's prefix is another's. Graph number 0 holds the store's own rows.
 // What Pebble is given is a key with its end, and for the rows of facts with the commit's sequence (see comparer).
 //
-// Lower-case letters and marks belong to this package, upper-case letters and digits to its users.
+// Lower-case spaces belong to this package, upper-case letters and digits to its users.
 const (
 	spaceDoc      = 'd' // document id
 	spaceVersion  = 'v' // document id, version
@@ -36,10 +36,6 @@ const (
 	spaceDecision = 'y' // candidate key
 	spacePosting  = 'l' // list, term, part
 	spaceCounts   = 's' //
-	spaceMatch    = '=' // entity id, entity id; once from either side
-	spaceVerdict  = '!' // entity id, greater entity id
-	spaceBlock    = '+' // hash of label and blocking key → entity ids
-	spaceMore     = '-' // hash of label and blocking key, entity id: those that have no room in the list
 
 	// Rows without a sequence in the key.
 	spaceOutbox  = 'b' // number → sequence, event
@@ -50,7 +46,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!+-"
+const factSpaces = "dvxakchenmpqrwoitgyls"
 
 // Lists of postings.
 const (
@@ -294,11 +290,7 @@ func describeParts(space byte, r *keyReader) string {
 		return strconv.FormatUint(uint64(r.u32()), 10)
 	case spaceName, spaceCandKey:
 		return strconv.Quote(r.str()) + "/" + r.id().String()
-	case spaceBlock:
-		return fmt.Sprintf("%x", r.take(blockLen))
-	case spaceMore:
-		return fmt.Sprintf("%x/%s", r.take(blockLen), r.id())
-	case spaceMention, spaceEvidence, spaceMatch, spaceVerdict:
+	case spaceMention, spaceEvidence:
 		return r.id().String() + "/" + r.id().String()
 	case spaceProp:
 		return fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())

@@ -58,8 +58,6 @@ type Options struct {
 	// FreeSpace returns the free bytes of the file system that holds dir. Defaults to asking FS; where that cannot tell,
 	// space counts as unlimited.
 	FreeSpace func(dir string) (uint64, error)
-
-	maxBlock int // tests choose it
 }
 
 func (o Options) withDefaults() Options {
@@ -77,9 +75,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.BatchBytes <= 0 {
 		o.BatchBytes = 16 << 20
-	}
-	if o.maxBlock <= 0 {
-		o.maxBlock = defaultMaxBlock
 	}
 	if o.Now == nil {
 		o.Now = time.Now

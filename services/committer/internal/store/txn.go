@@ -43,11 +43,6 @@ type Txn struct {
 	events   [][]byte          // outbox rows without their head
 	cands    map[candBatch]*pendingItems
 
-	renamed []renamed             // entities whose links have to be looked for
-	matched map[id]map[id]bool    // matches in rows, from either side
-	filed   map[block]map[id]bool // entities that rows add to a block behind its list, or take from it
-	links   Links
-
 	counts  Counts
 	batches int // written under a journal
 	numbers []uint64
@@ -126,7 +121,6 @@ func (t *Txn) reset() {
 	t.rows, t.size = map[string][]byte{}, 0
 	t.ents, t.rels, t.props, t.byProp = map[id]*entityAgg{}, map[id]*relationAgg{}, map[propID]*propAgg{}, map[ownerProp][]*propAgg{}
 	t.docCands, t.names, t.events = map[id][]string{}, map[string][]byte{}, nil
-	t.matched, t.filed = map[id]map[id]bool{}, map[block]map[id]bool{}
 	t.post.Reset()
 }
 
