@@ -71,6 +71,15 @@ func realOllama(t *testing.T) string {
 
 const realModel = "smollm2:135m"
 
+// realTokens is what the job in the mode llm may spend, so that the test ends within minutes on two cores; the chunks that are left then
+// fail, typed. FACTMILL_REAL_TOKENS=0 asks about all of them.
+func realTokens() string {
+	if n := os.Getenv("FACTMILL_REAL_TOKENS"); n != "" {
+		return n
+	}
+	return "60000"
+}
+
 // TestRealModel: the example corpus through a real, small model that is often wrong. The job ends, every reply is accounted for, nothing
 // crashes, and every quote slices.
 func TestRealModel(t *testing.T) {
@@ -83,7 +92,7 @@ func TestRealModel(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, binary(t, "factmill"), "run", filepath.Join(docs, "docs"), "--schema", filepath.Join(docs, "schema.yaml"),
-				"--data", dir, "--extractor.mode", mode, "--ollama.model", realModel, "--ollama.url", url, "--error-policy", "skip", "--json")
+				"--data", dir, "--extractor.mode", mode, "--ollama.model", realModel, "--ollama.url", url, "--error-policy", "skip", "--json", "--extractor.max_tokens", realTokens())
 			cmd.Env = cleanEnv(t)
 			var out, said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &said

@@ -33,7 +33,7 @@ const (
 	maxWait   = time.Minute
 	// minContext and the powers of two above it are the sizes of context that are asked for: a server loads a model anew for each.
 	minContext, maxContext = 4096, 131072
-	minRoom, maxRoom       = 512, 4096
+	minRoom, maxRoom       = 512, 3072
 	// keptReply is what is kept of a reply that could not be used, in bytes.
 	keptReply = 1000
 	// shownReply is what a model is shown of its own reply when it is asked to mend it.
@@ -107,8 +107,9 @@ func (a *Asker) Ask(ctx context.Context, q Question) (extract.Items, Usage, erro
 	first := []Message{{"system", q.Prompt.System}, {"user", q.Shown}}
 	messages := first
 	call := Call{Model: q.Model, Format: q.Prompt.Format}
-	// About three bytes are a token where nothing is known of the language.
-	call.Room = min(max(len(q.Shown), minRoom), maxRoom)
+	// Twice the tokens that were shown, of about four bytes each: a dense chunk is said over again, with words around it. What needs
+	// more is cut, and asked for once more with twice the room; a model that talks without end costs no more than that.
+	call.Room = min(max(len(q.Shown)/2, minRoom), maxRoom)
 	raised := false
 	for {
 		call.Messages = messages
