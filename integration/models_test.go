@@ -200,6 +200,35 @@ func TestValidatorTable(t *testing.T) {
 	}
 }
 
+// TestPolicyAndLimits: what a person is to see is a candidate however sure the model is, and what is over a limit is counted and marks the
+// chunk.
+func TestPolicyAndLimits(t *testing.T) {
+	m := testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{
+		Content: `{"entities":[{"name":"Bob","type":"Person","confidence":1},{"name":"Acme","type":"Organization","confidence":1},{"name":"Ann","type":"Person","confidence":1}]}`,
+	})})
+	f := asking(t, fleetOptions{}, m, "policy", "limit")
+	f.putSchema("policy", desk+"review:\n  manual:\n    - {kind: entity, label: Organization}\n")
+	f.putSettings("limit", map[string]string{"extractor.max_entities": "1"})
+	count := func(s api.JobStatus, label, reason string) int {
+		for _, d := range s.Stages.Extraction.Dropped {
+			if d.Label == label && d.Reason == reason {
+				return d.Count
+			}
+		}
+		return 0
+	}
+	s := f.run("policy", doc("d", "Bob met Ann at Acme."))
+	require.Equal(t, []string{"candidate Organization Acme [policy]", "fact Person Ann", "fact Person Bob"}, f.known("policy", "d"))
+	require.Equal(t, 1, count(s, "Organization", "policy"))
+	groups := f.groups("policy")
+	require.Len(t, groups, 1)
+	require.Equal(t, []string{"policy"}, groups[0].Reasons)
+
+	s = f.run("limit", doc("d", "Bob met Ann at Acme."))
+	require.Equal(t, []string{"dropped Organization limit ×1", "dropped Person limit ×1", "fact Person Bob"}, f.known("limit", "d"))
+	require.Equal(t, []int{1, 1}, []int{count(s, "Organization", "limit"), count(s, "Person", "limit")})
+}
+
 // TestOneChunkRefused: the other's facts commit, the document is not stamped, and the next update asks about the missing one only.
 func TestOneChunkRefused(t *testing.T) {
 	refuse := "I'm sorry, I cannot help with that."
