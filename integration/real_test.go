@@ -154,5 +154,12 @@ func quotesSlice(t *testing.T, export string) {
 			n++
 		}
 	}
-	t.Logf("%d quotes slice", n)
+	for _, e := range x.entities {
+		for _, m := range e.Mentions {
+			s := m.Start - starts[m.Chunk]
+			require.NotEmpty(t, strings.TrimSpace(chunks[m.Chunk][s:s+m.End-m.Start]))
+			n++
+		}
+	}
+	t.Logf("%d quotes and mentions slice", n)
 }
