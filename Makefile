@@ -42,7 +42,7 @@ real/ollama: ## build a real Ollama with a small model into .real/ollama (ten mi
 
 .PHONY: test/real
 test/real: ## the tests against real servers that make real/… set up; says which are absent
-	go test -tags real ./integration -run '^TestReal' -v -timeout 60m
+	go test -tags real ./integration -run '^TestReal' -v -timeout 180m
 
 .PHONY: test/short
 test/short: ## unit tests without the end-to-end ones

@@ -90,8 +90,9 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 		return v
 	case <-tm.C:
 		require.FailNow(t, "waited "+Patience.String()+" for "+what)
-		panic("unreachable")
 	}
+	var none T
+	return none
 }
 
 // NoLeaks fails the test when it leaves goroutines behind. Call it first: it looks after every other clean-up.
