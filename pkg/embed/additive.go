@@ -75,3 +75,12 @@ func grams(word []rune) []Feature {
 	}
 	return out
 }
+
+// AsAdditive says whether an embedder is additive, looking through a Cache.
+func AsAdditive(e Embedder) (Additive, bool) {
+	if c, ok := e.(*Cache); ok {
+		e = c.inner
+	}
+	a, ok := e.(Additive)
+	return a, ok
+}
