@@ -161,12 +161,12 @@ type search struct {
 func (s *search) group(g *group) {
 	need := s.cut * float64(g.step) / steps * rootLow(g.squares)
 	s.stats.Sketched += len(g.sketches)
-	least := s.levels.least(need, g.extra)
+	least := s.levels.least(need, g.doubles)
 	in := s.levels.planes[0]
 	for i := range g.sketches {
 		k := &g.sketches[i]
 		if bits.OnesCount64(k[0]&in[0])+bits.OnesCount64(k[1]&in[1])+bits.OnesCount64(k[2]&in[2])+bits.OnesCount64(k[3]&in[3]) < least ||
-			!s.levels.reaches(k, g.extra, need) {
+			!s.levels.reaches(k, g.second(i), g.extra, need) {
 			continue
 		}
 		s.stats.Summed++
@@ -191,10 +191,12 @@ func (s *search) list(part uint32, l *list, sum float64) {
 	in := s.levels.planes[0]
 	for i := range l.more {
 		o := &l.more[i]
-		k := &o.rest
 		need := s.cut*rootLow(o.squares) - sum
-		n := bits.OnesCount64(k[0]&in[0]) + bits.OnesCount64(k[1]&in[1]) + bits.OnesCount64(k[2]&in[2]) + bits.OnesCount64(k[3]&in[3])
-		if float64(n+int(o.extra))*s.levels.top*(1+slack) >= need && s.levels.reaches(k, o.extra, need) || o.extra == math.MaxUint8 {
+		n := o.rest.common(&in) + o.twice.common(&in) + int(o.extra)
+		if float64(n)*s.levels.top*(1+slack) < need && o.extra != math.MaxUint8 {
+			continue
+		}
+		if s.levels.reaches(&o.rest, &o.twice, o.extra, need) {
 			s.slot(part, sum, o.slot)
 		}
 	}

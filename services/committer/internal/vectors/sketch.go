@@ -9,9 +9,15 @@ import (
 	"github.com/factmill/factmill/pkg/embed"
 )
 
-// extra is how many of n features have no bit of their own.
-func (s *sketch) extra(n int) uint8 {
-	return uint8(min(math.MaxUint8, n-s.common(&all)))
+// sketches of features: of all, and of those whose bit was taken; extra is how many had neither.
+func sketches(fs []embed.Feature) (once, twice sketch, extra uint8) {
+	for _, f := range fs {
+		if once.has(f) {
+			twice.add(f)
+		}
+		once.add(f)
+	}
+	return once, twice, uint8(min(math.MaxUint8, len(fs)-once.common(&all)-twice.common(&all)))
 }
 
 // all features.
@@ -21,16 +27,16 @@ func (s *sketch) common(o *sketch) int {
 	return bits.OnesCount64(s[0]&o[0]) + bits.OnesCount64(s[1]&o[1]) + bits.OnesCount64(s[2]&o[2]) + bits.OnesCount64(s[3]&o[3])
 }
 
-// levels bound from above what the features of a sketch weigh: a bit weighs at most lift[0], those in planes[1] up to lift[1] more,
-// those in planes[2] up to lift[2] more, bits outside planes[0] nothing, and a feature without a bit at most top.
+// levels bound from above what the features of a sketch weigh: a bit of planes[0] weighs at most lift[0], one of planes[i] up to lift[i] more
+// than one of planes[i-1], bits outside planes[0] nothing, and a feature without a bit at most top.
 type levels struct {
-	planes [3]sketch
-	lift   [3]float64
+	planes [4]sketch
+	lift   [4]float64
 	top    float64
-	n      int // planes that are not empty
+	n      int // planes in use
 }
 
-// levelsOf sets the levels at the median of the positive weights, at their ninth tenth, and at the highest.
+// levelsOf sets the levels at the lowest positive weights and at the highest, or, where there are many, evenly among them.
 func levelsOf(weight []float64) (l levels) {
 	var up []float64
 	for _, w := range weight {
@@ -42,20 +48,26 @@ func levelsOf(weight []float64) (l levels) {
 		return l
 	}
 	slices.SortFunc(up, cmp.Compare)
-	bounds := [3]float64{up[len(up)/2], up[len(up)*9/10], up[len(up)-1]}
-	l.top = bounds[2]
+	bounds := slices.Compact(slices.Clone(up)) // of a text these are 1, 2, 3… times one number
+	switch n := len(up); {
+	case len(bounds) > 12:
+		bounds = []float64{up[n/2], up[n*3/4], up[n*15/16], up[n-1]}
+	case len(bounds) > len(l.lift):
+		bounds = append(bounds[:len(l.lift)-1], up[n-1])
+	}
+	l.top = up[len(up)-1]
 	under := 0.0
-	for i, b := range bounds {
-		l.lift[i] = b - under
-		if b > under {
-			l.n = i + 1
+	for _, b := range bounds {
+		if b <= under {
+			continue
 		}
+		l.lift[l.n] = b - under
 		for f, w := range weight {
 			if w > under {
-				l.planes[i].add(embed.Feature(f))
+				l.planes[l.n].add(embed.Feature(f))
 			}
 		}
-		under = b
+		under, l.n = b, l.n+1
 	}
 	return l
 }
@@ -71,14 +83,11 @@ func (l *levels) least(need float64, extra uint8) int {
 	return int(math.Ceil(need/l.top*(1-slack))) - int(extra)
 }
 
-// reaches says whether a sketch with extra features may weigh need or more.
-func (l *levels) reaches(s *sketch, extra uint8, need float64) bool {
+// reaches says whether features may weigh need or more: those of a sketch, those whose bit in it was taken, and extra ones.
+func (l *levels) reaches(s, twice *sketch, extra uint8, need float64) bool {
 	need -= float64(extra) * l.top
-	if need -= float64(s.common(&l.planes[0])) * l.lift[0]; need <= 0 {
-		return true
+	for i := range l.n {
+		need -= float64(s.common(&l.planes[i])+twice.common(&l.planes[i])) * l.lift[i]
 	}
-	if l.n > 1 {
-		need -= float64(s.common(&l.planes[1]))*l.lift[1] + float64(s.common(&l.planes[2]))*l.lift[2]
-	}
-	return need <= 0 || extra == math.MaxUint8 // there may be more
+	return need <= 0 || extra == math.MaxUint8
 }

@@ -41,6 +41,8 @@ const (
 // sketch of features: one bit for each, by its place modulo 256. Features beyond the bits are counted beside it.
 type sketch [4]uint64
 
+func (s *sketch) has(f embed.Feature) bool { return s[f>>6&3]&(1<<(f&63)) != 0 }
+
 func (s *sketch) add(f embed.Feature) { s[f>>6&3] |= 1 << (f & 63) }
 
 // words is an index of names of one label. Reads may run side by side, a write alone.
@@ -84,9 +86,10 @@ type list struct {
 // post is a name under a part.
 type post struct {
 	rest    sketch // of its other parts
+	twice   sketch // of their features whose bit in rest was taken
 	slot    uint32
 	squares uint16 // of the whole vector's length, or the highest number
-	extra   uint8  // features of the other parts beyond the bits, or the highest number
+	extra   uint8  // features of the other parts whose bit in twice was taken too, or the highest number
 }
 
 // groupKey is what parts of one group have in common.
@@ -94,13 +97,15 @@ type groupKey struct {
 	squares int32
 	n       uint16 // features
 	step    uint8
-	extra   uint8
+	doubles uint8 // features whose bit was taken
+	extra   uint8 // of these, those whose bit among such was taken too
 }
 
 // group is parts with one bound.
 type group struct {
 	groupKey
 	sketches []sketch
+	twice    []sketch // where there are doubles
 	parts    []uint32
 	lists    []uint8         // of each part
 	keys     []embed.Feature // n of each part: here they lie side by side
@@ -252,12 +257,10 @@ func (x *words) post(p uint32, step uint8, over bool, at uint32) {
 // group enters a list of a part where those are that need the same.
 func (x *words) group(p uint32, l uint8) {
 	pt := &x.parts[p]
-	var s sketch
 	key := x.featuresOf(p)
-	for _, f := range key {
-		s.add(f)
-	}
-	k := groupKey{squares: pt.squares, n: uint16(len(key)), step: pt.lists[l].step, extra: s.extra(len(key))}
+	once, twice, extra := sketches(key)
+	k := groupKey{squares: pt.squares, n: uint16(len(key)), step: pt.lists[l].step,
+		doubles: uint8(min(math.MaxUint8, len(key)-once.common(&all))), extra: extra}
 	i, ok := x.at[k]
 	if !ok {
 		i = len(x.groups)
@@ -266,10 +269,22 @@ func (x *words) group(p uint32, l uint8) {
 	}
 	g := &x.groups[i]
 	pt.lists[l].group, pt.lists[l].place = int32(i), int32(len(g.parts))
-	g.sketches = append(g.sketches, s)
+	g.sketches = append(g.sketches, once)
+	if k.doubles > 0 {
+		g.twice = append(g.twice, twice)
+	}
 	g.parts = append(g.parts, p)
 	g.lists = append(g.lists, l)
 	g.keys = append(g.keys, key...)
+}
+
+var none sketch
+
+func (g *group) second(i int) *sketch {
+	if g.doubles == 0 {
+		return &none
+	}
+	return &g.twice[i]
 }
 
 // ungroup takes a list out of its group; the group's last one takes its place.
@@ -279,6 +294,10 @@ func (x *words) ungroup(l *list) {
 	}
 	g := &x.groups[l.group]
 	at, last, n := int(l.place), len(g.parts)-1, int(g.n)
+	if g.doubles > 0 {
+		g.twice[at] = g.twice[last]
+		g.twice = g.twice[:last]
+	}
 	g.sketches[at], g.parts[at], g.lists[at] = g.sketches[last], g.parts[last], g.lists[last]
 	copy(g.keys[at*n:(at+1)*n], g.keys[last*n:])
 	x.parts[g.parts[at]].lists[g.lists[at]].place = int32(at)
@@ -289,19 +308,16 @@ func (x *words) ungroup(l *list) {
 func (x *words) postOf(p, at uint32) post {
 	s := &x.slots[at]
 	out := post{slot: at, squares: uint16(min(s.squares, math.MaxUint16))}
-	left, n := true, 0
+	var rest []embed.Feature
+	left := true
 	for _, o := range s.parts[:s.n] {
 		if o == p && left {
 			left = false
 			continue
 		}
-		pt := &x.parts[o]
-		for i := range pt.len() {
-			out.rest.add(pt.at(i))
-		}
-		n += pt.len()
+		rest = append(rest, x.featuresOf(o)...)
 	}
-	out.extra = out.rest.extra(n)
+	out.rest, out.twice, out.extra = sketches(rest)
 	return out
 }
 
@@ -373,12 +389,12 @@ func (x *words) bytes() int64 {
 		p := &x.parts[i]
 		n += int64(len(p.key)) + int64(cap(p.lists))*64
 		for _, l := range p.lists {
-			n += int64(cap(l.slots))*4 + int64(cap(l.more))*24
+			n += int64(cap(l.slots))*4 + int64(cap(l.more))*72
 		}
 	}
 	for i := range x.groups {
 		g := &x.groups[i]
-		n += 100 + int64(cap(g.sketches))*16 + int64(cap(g.parts))*5 + int64(cap(g.keys))*2
+		n += 100 + int64(cap(g.sketches)+cap(g.twice))*32 + int64(cap(g.parts))*5 + int64(cap(g.keys))*2
 	}
 	return n
 }
