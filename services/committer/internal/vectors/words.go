@@ -33,7 +33,7 @@ const (
 	// A part that frequent names have, has overShare times its share, as long as that leaves the others underShare of theirs.
 	frequent   = 200
 	overShare  = 1.3
-	underShare = 0.75
+	underShare = 0.95
 	// maxRoot is the largest number whose root is in a table.
 	maxRoot = 1<<12 - 1
 )
