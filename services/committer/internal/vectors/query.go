@@ -188,15 +188,15 @@ func (s *search) list(part uint32, l *list, sum float64) {
 		s.slot(part, sum, o)
 	}
 	s.stats.Sketched += len(l.more)
-	in := s.levels.planes[0]
+	in := &s.levels.up[0]
 	for i := range l.more {
 		o := &l.more[i]
 		need := s.cut*rootLow(o.squares) - sum
-		n := o.rest.common(&in) + o.twice.common(&in) + int(o.extra)
+		n := o.rest.common(in) + o.twice.common(&s.levels.planes[0]) + int(o.extra)
 		if float64(n)*s.levels.top*(1+slack) < need && o.extra != math.MaxUint8 {
 			continue
 		}
-		if s.levels.reaches(&o.rest, &o.twice, o.extra, need) {
+		if s.levels.wideReaches(o, need) {
 			s.slot(part, sum, o.slot)
 		}
 	}

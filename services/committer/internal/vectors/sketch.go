@@ -20,6 +20,36 @@ func sketches(fs []embed.Feature) (once, twice sketch, extra uint8) {
 	return once, twice, uint8(min(math.MaxUint8, len(fs)-once.common(&all)-twice.common(&all)))
 }
 
+// wide has a bit for each feature, by its place modulo 512: for vectors of up to 256 numbers it says which features there are.
+type wide [8]uint64
+
+func (s *wide) has(f embed.Feature) bool { return s[f>>6&7]&(1<<(f&63)) != 0 }
+
+func (s *wide) add(f embed.Feature) { s[f>>6&7] |= 1 << (f & 63) }
+
+func (s *wide) common(o *wide) (n int) {
+	for i := range s {
+		n += bits.OnesCount64(s[i] & o[i])
+	}
+	return n
+}
+
+// wideOf features: of all, of those that were there already, and how many had neither bit.
+func wideOf(fs []embed.Feature) (once wide, twice sketch, extra uint8) {
+	n := 0
+	for _, f := range fs {
+		switch {
+		case !once.has(f):
+			once.add(f)
+		case !twice.has(f):
+			twice.add(f)
+		default:
+			n++
+		}
+	}
+	return once, twice, uint8(min(math.MaxUint8, n))
+}
+
 // all features.
 var all = sketch{math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64}
 
@@ -34,6 +64,8 @@ type levels struct {
 	lift   [4]float64
 	top    float64
 	n      int // planes in use
+	// up is planes for wide; those in down[i] weigh at least lift[i] less than down[i-1] alone would say, from 0 on. Where features share a bit, down is empty.
+	up, down [4]wide
 }
 
 // levelsOf sets the levels at the lowest positive weights and at the highest, or, where there are many, evenly among them.
@@ -65,6 +97,10 @@ func levelsOf(weight []float64) (l levels) {
 		for f, w := range weight {
 			if w > under {
 				l.planes[l.n].add(embed.Feature(f))
+				l.up[l.n].add(embed.Feature(f))
+			}
+			if w <= -b && len(weight) <= 512 {
+				l.down[l.n].add(embed.Feature(f))
 			}
 		}
 		under, l.n = b, l.n+1
@@ -81,6 +117,15 @@ func (l *levels) least(need float64, extra uint8) int {
 		return math.MaxInt
 	}
 	return int(math.Ceil(need/l.top*(1-slack))) - int(extra)
+}
+
+// wideReaches is reaches of a wide sketch; it takes off what weighs less than nothing.
+func (l *levels) wideReaches(o *post, need float64) bool {
+	need -= float64(o.extra) * l.top
+	for i := range l.n {
+		need -= float64(o.rest.common(&l.up[i])-o.rest.common(&l.down[i])+o.twice.common(&l.planes[i])) * l.lift[i]
+	}
+	return need <= slack || o.extra == math.MaxUint8
 }
 
 // reaches says whether features may weigh need or more: those of a sketch, those whose bit in it was taken, and extra ones.

@@ -19,8 +19,8 @@ import (
 // covered by the query as well as a whole name; frequent parts get more than they can bring, at the cost of the rare ones, so that a name is
 // looked for under its rare words.
 //
-// All parts are looked at in a first pass that takes a few nanoseconds for each: a sketch of 128 bits gives an upper bound of u·V. Under a
-// part that is near enough, the names that have it are looked at in the same way, with a sketch of their other parts. The bounds are
+// All parts are looked at in a first pass that takes a few nanoseconds for each: a sketch of 256 bits gives an upper bound of u·V. Under a
+// part that is near enough, the names that have it are looked at in the same way, with one of their other parts. The bounds are
 // safe: no name of t or more is left out. Time grows with the words that a label has, and with the names that share a word of the query.
 const (
 	maxParts = 4
@@ -85,11 +85,11 @@ type list struct {
 
 // post is a name under a part.
 type post struct {
-	rest    sketch // of its other parts
-	twice   sketch // of their features whose bit in rest was taken
+	rest    wide   // of its other parts
+	twice   sketch // of their features that were there already
 	slot    uint32
 	squares uint16 // of the whole vector's length, or the highest number
-	extra   uint8  // features of the other parts whose bit in twice was taken too, or the highest number
+	extra   uint8  // features of the other parts that have neither bit, or the highest number
 }
 
 // groupKey is what parts of one group have in common.
@@ -317,7 +317,7 @@ func (x *words) postOf(p, at uint32) post {
 		}
 		rest = append(rest, x.featuresOf(o)...)
 	}
-	out.rest, out.twice, out.extra = sketches(rest)
+	out.rest, out.twice, out.extra = wideOf(rest)
 	return out
 }
 
@@ -389,7 +389,7 @@ func (x *words) bytes() int64 {
 		p := &x.parts[i]
 		n += int64(len(p.key)) + int64(cap(p.lists))*64
 		for _, l := range p.lists {
-			n += int64(cap(l.slots))*4 + int64(cap(l.more))*72
+			n += int64(cap(l.slots))*4 + int64(cap(l.more))*104
 		}
 	}
 	for i := range x.groups {
