@@ -40,6 +40,11 @@ test/proof: ## the crash matrix, broker faults, leases, and 10,000 documents in 
 real/ollama: ## build a real Ollama with a small model into .real/ollama (ten minutes of CPU, once)
 	./make/real/ollama.sh
 
+.PHONY: real/milvus
+real/milvus: ## start a real Milvus on 127.0.0.1:19630 and run the suite of vector routes against it (root; make/real/milvus.sh down ends it)
+	./make/real/milvus.sh up
+	FACTMILL_REAL_MILVUS=127.0.0.1:19630 go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
+
 .PHONY: test/real
 test/real: ## the tests against real servers that make real/… set up; says which are absent
 	go test -tags real ./integration -run '^TestReal' -v -timeout 180m

@@ -122,7 +122,7 @@ var onlyIn = map[string][]string{
 	"github.com/cockroachdb/pebble":      {"services/committer/internal/store"},
 	"github.com/nats-io/nats-server":     {"pkg/bus/embedded", "pkg/testkit", "integration", "bench"},
 	"github.com/nats-io/nats.go":         {"pkg/bus", "pkg/testkit", "services", "cmd", "integration", "bench"},
-	"github.com/milvus-io/milvus-sdk-go": {"services/committer/internal/vectors"},
+	"github.com/milvus-io/milvus-sdk-go": {"services/committer/internal/vectors/milvus"},
 	"github.com/ollama/ollama":           {"services/extractor/internal/model", "services/resolver/internal/model"},
 	"github.com/klippa-app/go-pdfium":    {"services/loader/internal/pdf"},
 	"github.com/tetratelabs/wazero":      {"services/loader/internal/pdf"},

@@ -64,6 +64,22 @@ func TestHashIsUnitAndPure(t *testing.T) {
 	})
 }
 
+func TestWordsAddUpToTheVector(t *testing.T) {
+	for _, s := range []string{"", "a", "Charles Babbage", "the the", "東京大学 Müller"} {
+		require.Equal(t, one(t, Hash{}, s), Sum(HashSize, Hash{}.Words(s)...), s)
+	}
+	require.Len(t, Hash{}.Words("Charles  Babbage, Jr."), 3)
+	a, b := Hash{}.Words("babbage")[0], Hash{}.Words("babble")[0]
+	require.Len(t, a, 3*7)
+	require.Equal(t, a[:9], b[:9], "what begins with the same four letters begins with their n-grams")
+	rapid.Check(t, func(rt *rapid.T) {
+		s := rapid.String().Draw(rt, "s")
+		v, err := Hash{}.Embed(context.Background(), []string{s})
+		require.NoError(rt, err)
+		require.Equal(rt, v[0], Sum(HashSize, Hash{}.Words(s)...))
+	})
+}
+
 func TestHashStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

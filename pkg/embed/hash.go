@@ -2,7 +2,6 @@ package embed
 
 import (
 	"context"
-	"math"
 	"unicode"
 	"unicode/utf8"
 
@@ -57,14 +56,20 @@ func (h Hash) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 
 func (Hash) vector(text string) []float32 {
 	var counts [HashSize]int32
-	word := make([]rune, 0, 32)
+	eachWord(text, func(word []rune) { count(&counts, word) })
+	return unit(counts[:])
+}
+
+// eachWord calls fn with every word of a text, with a blank at each end; fn may not keep it.
+func eachWord(text string, fn func(word []rune)) {
+	word := make([]rune, 1, 32)
+	word[0] = ' '
 	flush := func() {
 		if len(word) > 1 {
-			count(&counts, append(word, ' '))
+			fn(append(word, ' '))
 		}
-		word = append(word[:0], ' ')
+		word = word[:1]
 	}
-	flush()
 	for _, r := range letters(text) {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
 			word = append(word, r)
@@ -73,19 +78,6 @@ func (Hash) vector(text string) []float32 {
 		flush()
 	}
 	flush()
-	var squares float64 // of whole numbers under 2^31 and few: exact
-	for _, c := range counts {
-		squares += float64(int64(c) * int64(c))
-	}
-	v := make([]float32, HashSize)
-	if squares == 0 {
-		return v
-	}
-	length := math.Sqrt(squares)
-	for i, c := range counts {
-		v[i] = float32(float64(c) / length)
-	}
-	return v
 }
 
 // letters folds a text as the merge key does, and drops the accents of Latin, Greek and Cyrillic letters.
@@ -110,12 +102,18 @@ func letters(text string) string {
 	return string(out)
 }
 
+// FNV-1a, over runes.
+const (
+	gramSeed  = 14695981039346656037
+	gramPrime = 1099511628211
+)
+
 // count adds the n-grams of one word, which has a blank at each end.
 func count(counts *[HashSize]int32, word []rune) {
 	for i := range word {
-		h := uint64(14695981039346656037)
+		h := uint64(gramSeed)
 		for n := 1; n <= maxGram && i+n <= len(word); n++ {
-			h = (h ^ uint64(word[i+n-1])) * 1099511628211
+			h = (h ^ uint64(word[i+n-1])) * gramPrime
 			if n < minGram {
 				continue
 			}

@@ -1,0 +1,268 @@
+package vectors
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/factmill/factmill/pkg/embed"
+)
+
+// Stats says what one search took.
+type Stats struct {
+	Sketched int // words and names of which only the sketch was looked at, or first
+	Summed   int // words whose sketch was not enough to leave them
+	Words    int // found near enough to look at the names that have them
+	Compared int // stored vectors whose score was computed, roughly or exactly
+	Exact    int // of these exactly: embed.Cosine
+}
+
+// slack is more than a sum of products in float64 and embed.Cosine of the float32 vectors can differ.
+const slack = 1e-6
+
+// scanUnder is the threshold under which every name is looked at: words that a query hardly contains lead nowhere.
+const scanUnder = 0.5
+
+// found is a vector that may be a hit: rough is within slack of its score (dense: within its own error, which is added).
+type found struct {
+	id    uuid
+	rough float64
+	exact func() (float64, error)
+}
+
+// query is one search. Its floor rises with what is found, so that the best k come out of it whatever the order.
+type query struct {
+	vector []float32
+	weight []float64 // by feature
+	levels levels
+	k      int
+	drop   float64
+	floor  float64   // no score under it can be among the hits
+	cut    float64   // floor less slack: no rough score under it can be
+	best   []float64 // lower bounds of the scores of the best k found, a heap with the least first
+	found  []found
+	stats  Stats
+}
+
+func newQuery(vector []float32, k int, drop float64) *query {
+	return &query{vector: vector, k: k, drop: drop, floor: drop, cut: drop - slack, best: make([]float64, 0, min(k, 1024))}
+}
+
+// weigh prepares the query for names.
+func (q *query) weigh() {
+	q.weight = make([]float64, 2*len(q.vector))
+	for d, v := range q.vector {
+		q.weight[2*d], q.weight[2*d+1] = float64(v), -float64(v)
+	}
+	q.levels = levelsOf(q.weight)
+}
+
+// take remembers a vector whose score lies within low and high, and raises the floor when k are known to be better.
+func (q *query) take(low float64, f found) {
+	q.found = append(q.found, f)
+	switch {
+	case len(q.best) < q.k:
+		q.best = append(q.best, low)
+		siftUp(q.best)
+	case low > q.best[0]:
+		q.best[0] = low
+		siftDown(q.best)
+	}
+	if len(q.best) == q.k {
+		q.floor = max(q.floor, q.best[0])
+		q.cut = q.floor - slack
+	}
+	if len(q.found) > 4*q.k+256 {
+		q.found = slices.DeleteFunc(q.found, func(f found) bool { return f.rough < q.cut })
+	}
+}
+
+func siftUp(h []float64) {
+	for i := len(h) - 1; i > 0; {
+		p := (i - 1) / 2
+		if h[p] <= h[i] {
+			return
+		}
+		h[p], h[i] = h[i], h[p]
+		i = p
+	}
+}
+
+func siftDown(h []float64) {
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(h) {
+			return
+		}
+		if c+1 < len(h) && h[c+1] < h[c] {
+			c++
+		}
+		if h[i] <= h[c] {
+			return
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+}
+
+// hits computes the exact scores of what may be a hit: the best k of drop and more, best first, of equal ones the least id.
+func (q *query) hits() ([]Hit, error) {
+	type scored struct {
+		id    uuid
+		score float64
+	}
+	var out []scored
+	for _, f := range q.found {
+		if f.rough < q.cut {
+			continue
+		}
+		s, err := f.exact()
+		if err != nil {
+			return nil, err
+		}
+		q.stats.Exact++
+		if s >= q.drop {
+			out = append(out, scored{f.id, s})
+		}
+	}
+	slices.SortFunc(out, func(a, b scored) int { return cmp.Or(cmp.Compare(b.score, a.score), less(a.id, b.id)) })
+	hits := make([]Hit, 0, min(q.k, len(out)))
+	for _, s := range out[:min(q.k, len(out))] {
+		hits = append(hits, Hit{ID: s.id.String(), Score: s.score})
+	}
+	return hits, nil
+}
+
+// names looks through an index of names.
+func (q *query) names(x *words) {
+	if len(x.slots) == x.dead {
+		return
+	}
+	q.weigh()
+	if q.floor < scanUnder {
+		q.scan(x)
+		return
+	}
+	s := search{query: q, words: x, seen: map[uint32]bool{}}
+	for i := range x.groups {
+		s.group(&x.groups[i])
+	}
+}
+
+// search is one walk through names.
+type search struct {
+	*query
+	words *words
+	seen  map[uint32]bool // slots in found: most are met under several of their parts
+}
+
+// group looks for parts that the query contains well enough.
+func (s *search) group(g *group) {
+	need := s.cut * float64(g.step) / steps * rootLow(g.squares)
+	s.stats.Sketched += len(g.sketches)
+	least := s.levels.least(need, g.doubles)
+	in := s.levels.planes[0]
+	for i := range g.sketches {
+		k := &g.sketches[i]
+		if bits.OnesCount64(k[0]&in[0])+bits.OnesCount64(k[1]&in[1])+bits.OnesCount64(k[2]&in[2])+bits.OnesCount64(k[3]&in[3]) < least ||
+			!s.levels.reaches(k, g.second(i), g.extra, need) {
+			continue
+		}
+		s.stats.Summed++
+		var sum float64
+		for _, f := range g.keys[i*int(g.n) : (i+1)*int(g.n)] {
+			sum += s.weight[f]
+		}
+		if sum < need {
+			continue
+		}
+		s.list(g.parts[i], &s.words.parts[g.parts[i]].lists[g.lists[i]], sum)
+	}
+}
+
+// list looks at names that have a part.
+func (s *search) list(part uint32, l *list, sum float64) {
+	s.stats.Words++
+	for _, o := range l.slots {
+		s.slot(part, sum, o)
+	}
+	s.stats.Sketched += len(l.more)
+	in := &s.levels.up[0]
+	for i := range l.more {
+		o := &l.more[i]
+		need := s.cut*rootLow(o.squares) - sum
+		n := o.rest.common(in) + o.twice.common(&s.levels.planes[0]) + int(o.extra)
+		if float64(n)*s.levels.top*(1+slack) < need && o.extra != math.MaxUint8 {
+			continue
+		}
+		if s.levels.wideReaches(o, need) {
+			s.slot(part, sum, o.slot)
+		}
+	}
+}
+
+// slot computes the score of a name that has a part with a known sum.
+func (s *search) slot(part uint32, sum float64, at uint32) {
+	sl := &s.words.slots[at]
+	if sl.dead {
+		return
+	}
+	s.stats.Compared++
+	left := true
+	for _, p := range sl.parts[:sl.n] {
+		if p == part && left {
+			left = false
+			continue
+		}
+		sum += s.score(&s.words.parts[p])
+	}
+	if sum < s.cut*rootLow(sl.squares) {
+		return
+	}
+	if rough := sum / root(sl.squares); rough >= s.cut && !s.seen[at] {
+		s.seen[at] = true
+		s.keep(s.words, at, rough)
+	}
+}
+
+// score sums a part up.
+func (q *query) score(p *part) (sum float64) {
+	key := p.key
+	for i := 0; i+1 < len(key); i += 2 {
+		sum += q.weight[embed.Feature(key[i])|embed.Feature(key[i+1])<<8]
+	}
+	return sum
+}
+
+// keep takes a name with its rough score.
+func (q *query) keep(x *words, at uint32, rough float64) {
+	q.take(rough-slack, found{id: x.slots[at].id, rough: rough, exact: func() (float64, error) {
+		return embed.Cosine(q.vector, x.vector(at)), nil
+	}})
+}
+
+// scan looks at every name.
+func (q *query) scan(x *words) {
+	scores := make([]float64, len(x.parts))
+	for i := range x.parts {
+		scores[i] = q.score(&x.parts[i])
+	}
+	for at := range x.slots {
+		sl := &x.slots[at]
+		if sl.dead {
+			continue
+		}
+		q.stats.Compared++
+		var rough float64
+		if sl.squares > 0 {
+			for _, p := range sl.parts[:sl.n] {
+				rough += scores[p]
+			}
+			rough /= root(sl.squares)
+		}
+		if rough >= q.cut {
+			q.keep(x, uint32(at), rough)
+		}
+	}
+}

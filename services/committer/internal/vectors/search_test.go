@@ -1,0 +1,187 @@
+package vectors
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/factmill/factmill/pkg/embed"
+)
+
+// brute is what Search must equal.
+func brute(items map[Ref]Item, k Kind, label string, v []float32, top int, drop float64) []Hit {
+	out := []Hit{}
+	for r, it := range items {
+		if r.Kind != k || it.Label != label {
+			continue
+		}
+		if s := embed.Cosine(v, it.Vector); s >= drop {
+			out = append(out, Hit{r.ID, s})
+		}
+	}
+	slices.SortFunc(out, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) })
+	return out[:min(top, len(out))]
+}
+
+// TestSearchEqualsBruteForce: names of few letters and words, so that much is alike, written, replaced and deleted at random.
+func TestSearchEqualsBruteForce(t *testing.T) {
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	defer func() { require.NoError(t, st.Close()) }()
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		graph := fmt.Sprintf("g%d", run)
+		_, ok := st.Graph(graph, true)
+		require.True(rt, ok)
+		x, err := Open(t.Context(), st, graph, OptionsFor(embed.NewHash()))
+		require.NoError(rt, err)
+		word := rapid.StringMatching(`[a-c]{1,6}|[0-9]{4}|anna|anne|smith|smyth|[a-z]{2,9}`)
+		name := rapid.Custom(func(rt *rapid.T) string {
+			return strings.Join(rapid.SliceOfN(word, 0, 6).Draw(rt, "words"), " ")
+		})
+		items := map[Ref]Item{}
+		for range rapid.IntRange(1, 6).Draw(rt, "batches") {
+			var b Batch
+			for range rapid.IntRange(0, 120).Draw(rt, "upserts") {
+				it := item(rapid.IntRange(0, 400).Draw(rt, "id"), rapid.SampledFrom([]string{"A", "A", "B"}).Draw(rt, "label"), name.Draw(rt, "name"))
+				if rapid.IntRange(0, 9).Draw(rt, "other vector") == 0 {
+					it.Vector = anyUnit(rapid.Uint64().Draw(rt, "seed"), embed.HashSize)
+				}
+				b.Upserts = append(b.Upserts, it)
+				items[it.Ref] = it
+			}
+			for range rapid.IntRange(0, 40).Draw(rt, "deletes") {
+				r := Ref{Entity, idOf(rapid.IntRange(0, 400).Draw(rt, "gone"))}
+				b.Deletes = append(b.Deletes, r)
+				delete(items, r)
+			}
+			require.NoError(rt, x.Apply(t.Context(), b))
+		}
+		for range 12 {
+			v := hashed(name.Draw(rt, "query"))
+			if len(items) > 0 && rapid.Bool().Draw(rt, "stored") {
+				refs := make([]Ref, 0, len(items))
+				for r := range items {
+					refs = append(refs, r)
+				}
+				slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(a.ID, b.ID) })
+				v = items[refs[rapid.IntRange(0, len(refs)-1).Draw(rt, "which")]].Vector
+			}
+			drop := rapid.SampledFrom([]float64{0.8, 0.8, 0.95, 0.6, 0.5, 0.3, 0, -1, 1}).Draw(rt, "drop")
+			top := rapid.SampledFrom([]int{1, 3, 50, 1000}).Draw(rt, "top")
+			got, err := x.Search(t.Context(), Entity, "A", v, top, drop)
+			require.NoError(rt, err)
+			require.Equal(rt, brute(items, Entity, "A", v, top, drop), got, "top %d drop %g", top, drop)
+		}
+	})
+}
+
+func anyUnit(seed uint64, size int) []float32 {
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	v := make([]float32, size)
+	var squares float64
+	for i := range v {
+		x := rnd.NormFloat64() + 2*math.Sin(float64(i)*float64(seed%3)) // some directions are shared
+		v[i] = float32(x)
+		squares += float64(v[i]) * float64(v[i])
+	}
+	for i := range v {
+		v[i] = float32(float64(v[i]) / math.Sqrt(squares))
+	}
+	return v
+}
+
+// TestCrowdEqualsBruteForce: names of a big collection, so that all paths are walked: parts with many names, long names, tops that
+// are cut off.
+func TestCrowdEqualsBruteForce(t *testing.T) {
+	for what, make := range makers {
+		t.Run(what, func(t *testing.T) {
+			x := openIndex(t)
+			c := newCrowd(11)
+			items := map[Ref]Item{}
+			var b Batch
+			var names []string
+			for i := range 6000 {
+				it := item(i, "A", c.name(func() string { return make(c) }))
+				items[it.Ref] = it
+				b.Upserts = append(b.Upserts, it)
+				names = append(names, it.Text)
+			}
+			require.NoError(t, x.Apply(t.Context(), b))
+			some, compared := 0, 0
+			for i := range 150 {
+				v := hashed(c.slip(names[c.rnd.IntN(len(names))]))
+				drop := []float64{0.8, 0.8, 0.7, 0.55}[i%4]
+				got, stats, err := x.SearchStats(t.Context(), Entity, "A", v, 50, drop)
+				require.NoError(t, err)
+				require.Equal(t, brute(items, Entity, "A", v, 50, drop), got)
+				some += len(got)
+				if drop == 0.8 {
+					compared += stats.Compared
+				}
+			}
+			require.Greater(t, some, 150)
+			require.Less(t, compared/75, 6000/4, "most names are never looked at")
+		})
+	}
+}
+
+var makers = map[string]func(*crowd) string{"persons": (*crowd).person, "organizations": (*crowd).organization, "numbered": (*crowd).numbered}
+
+// BenchmarkGrowth measures a search of one label with the threshold of hash, by the number of names stored.
+func BenchmarkGrowth(b *testing.B) {
+	sizes := []int{10_000, 100_000, 1_000_000}
+	if testing.Short() {
+		sizes = sizes[:1]
+	}
+	for _, what := range []string{"persons", "organizations", "numbered"} {
+		x := newWords(embed.HashSize)
+		ix := &Index{opt: Options{Embedder: "hash-1", Size: embed.HashSize}, shards: map[shardKey]*shard{}}
+		ix.shards[shardKey{Entity, "A"}] = &shard{words: x, dense: newDense(embed.HashSize)}
+		c := newCrowd(5)
+		var queries [][]float32
+		for _, n := range sizes {
+			for len(x.slots) < n {
+				s := c.name(func() string { return makers[what](c) })
+				x.add(uuid{byte(len(x.slots)), byte(len(x.slots) >> 8), byte(len(x.slots) >> 16)}, embed.Hash{}.Words(s))
+				if len(queries) < 400 && len(x.slots)%20 == 0 {
+					queries = append(queries, hashed(c.slip(s)))
+				}
+			}
+			b.Run(fmt.Sprintf("%s/%d", what, n), func(b *testing.B) {
+				var sum Stats
+				hits, i := 0, 0
+				for b.Loop() {
+					h, st, err := ix.SearchStats(context.Background(), Entity, "A", queries[i%len(queries)], 50, 0.80)
+					if err != nil {
+						b.Fatal(err)
+					}
+					i++
+					hits += len(h)
+					sum.Sketched += st.Sketched
+					sum.Summed += st.Summed
+					sum.Words += st.Words
+					sum.Compared += st.Compared
+				}
+				per := func(n int) float64 { return float64(n) / float64(i) }
+				b.ReportMetric(b.Elapsed().Seconds()*1000/float64(i), "ms/query")
+				b.ReportMetric(per(sum.Compared), "compared/query")
+				b.ReportMetric(per(sum.Sketched), "sketched/query")
+				b.ReportMetric(per(sum.Summed), "summed/query")
+				b.ReportMetric(per(sum.Words), "words/query")
+				b.ReportMetric(per(hits), "hits/query")
+				b.ReportMetric(float64(x.bytes()+40*int64(len(x.known))+80*int64(n))/float64(n), "bytes/vector")
+				b.ReportMetric(float64(len(x.parts)), "words")
+			})
+		}
+	}
+}

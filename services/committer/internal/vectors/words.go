@@ -1,0 +1,421 @@
+package vectors
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/factmill/factmill/pkg/embed"
+)
+
+// The vectors of an additive embedder are sums over words, and many names share few words. A name is kept as at most maxParts parts
+// (a word each, or of a longer name several). With u the query and V1…Vm the parts of a stored name x, its score is
+//
+//	u·x = (u·V1 + … + u·Vm) / |x|, |x| = |V1 + … + Vm|
+//
+// Let |x| be shared out among the parts, b1 + … + bm = |x|. Where u·Vj < t·bj for every part, the score is under t: what scores t or
+// more is found from some part with u·Vj of t·bj or more, whatever the shares. They are by squared lengths, so that a part has to be
+// covered by the query as well as a whole name; frequent parts get more than they can bring, at the cost of the rare ones, so that a name is
+// looked for under its rare words.
+//
+// All parts are looked at in a first pass that takes a few nanoseconds for each: a sketch of 256 bits gives an upper bound of u·V. Under a
+// part that is near enough, the names that have it are looked at in the same way, with one of their other parts. The bounds are
+// safe: no name of t or more is left out. Time grows with the words that a label has, and with the names that share a word of the query.
+const (
+	maxParts = 4
+	// maxFeatures of a name that is kept as words; what has more (a chunk's text) is kept as numbers.
+	maxFeatures = 600
+	// steps in 1 of bj / |Vj|: the names of a part are grouped by the least of theirs, rounded down.
+	steps = 16
+	// many names under a part are kept with sketches.
+	many = 8
+	// A part that frequent names have, has overShare times its share, as long as that leaves the others underShare of theirs.
+	frequent   = 200
+	overShare  = 1.3
+	underShare = 0.95
+	// maxRoot is the largest number whose root is in a table.
+	maxRoot = 1<<12 - 1
+)
+
+// sketch of features: one bit for each, by its place modulo 256. Features beyond the bits are counted beside it.
+type sketch [4]uint64
+
+func (s *sketch) has(f embed.Feature) bool { return s[f>>6&3]&(1<<(f&63)) != 0 }
+
+func (s *sketch) add(f embed.Feature) { s[f>>6&3] |= 1 << (f & 63) }
+
+// words is an index of names of one label. Reads may run side by side, a write alone.
+type words struct {
+	size   int
+	slots  []slot
+	parts  []part
+	known  map[string]uint32 // key of a part → its place
+	groups []group           // parts by what they need
+	at     map[groupKey]int
+	dead   int
+}
+
+// slot is one name.
+type slot struct {
+	id      uuid
+	parts   [maxParts]uint32
+	squares int32 // of the whole vector's length
+	n       uint8 // parts
+	dead    bool
+}
+
+// part is some words, and the names that have them.
+type part struct {
+	key     string // its features, two bytes each, low one first
+	squares int32
+	names   uint32
+	lists   []list
+}
+
+// list is names with a part; those with a higher share of it are apart, for they are hardly looked for here.
+type list struct {
+	over  bool  // these have overShare of it
+	step  uint8 // the least share of these
+	group int32 // where it is in groups, and at which place in that; -1 before it is
+	place int32
+	slots []uint32
+	more  []post // in place of slots when there are many
+}
+
+// post is a name under a part.
+type post struct {
+	rest    wide   // of its other parts
+	twice   sketch // of their features that were there already
+	slot    uint32
+	squares uint16 // of the whole vector's length, or the highest number
+	extra   uint8  // features of the other parts that have neither bit, or the highest number
+}
+
+// groupKey is what parts of one group have in common.
+type groupKey struct {
+	squares int32
+	n       uint16 // features
+	step    uint8
+	doubles uint8 // features whose bit was taken
+	extra   uint8 // of these, those whose bit among such was taken too
+}
+
+// group is parts with one bound.
+type group struct {
+	groupKey
+	sketches []sketch
+	twice    []sketch // where there are doubles
+	parts    []uint32
+	lists    []uint8         // of each part
+	keys     []embed.Feature // n of each part: here they lie side by side
+}
+
+func newWords(size int) *words {
+	return &words{size: size, known: map[string]uint32{}, at: map[groupKey]int{}}
+}
+
+// partsOf groups words into parts, in an order that does not depend on theirs.
+func partsOf(ws [][]embed.Feature) [][]embed.Feature {
+	order := func(a, b []embed.Feature) int { return cmp.Or(cmp.Compare(len(b), len(a)), slices.Compare(a, b)) }
+	ws = slices.Clone(ws)
+	slices.SortFunc(ws, order)
+	var out [][]embed.Feature
+	for i := 0; i < len(ws); {
+		j := i + 1
+		for j < len(ws) && slices.Equal(ws[i], ws[j]) {
+			j++
+		}
+		same := ws[i]
+		if j > i+1 {
+			same = slices.Concat(ws[i:j]...)
+		}
+		i = j
+		if len(out) < maxParts {
+			out = append(out, same)
+			continue
+		}
+		least := 0
+		for k := range out {
+			if len(out[k]) < len(out[least]) {
+				least = k
+			}
+		}
+		out[least] = slices.Concat(out[least], same)
+	}
+	slices.SortFunc(out, order)
+	return out
+}
+
+func pack(fs []embed.Feature) string {
+	b := make([]byte, 0, 2*len(fs))
+	for _, f := range fs {
+		b = append(b, byte(f), byte(f>>8))
+	}
+	return string(b)
+}
+
+func (p *part) len() int { return len(p.key) / 2 }
+func (p *part) at(i int) embed.Feature {
+	return embed.Feature(p.key[2*i]) | embed.Feature(p.key[2*i+1])<<8
+}
+
+// add makes a name known and returns its slot.
+func (x *words) add(id uuid, ws [][]embed.Feature) uint32 {
+	at := uint32(len(x.slots))
+	s := slot{id: id}
+	ps := partsOf(ws)
+	for _, fs := range ps {
+		s.parts[s.n] = x.part(fs)
+		s.n++
+	}
+	s.squares = x.squaresOf(ps...)
+	x.slots = append(x.slots, s)
+	if s.squares == 0 {
+		return at // scores 0 with everything
+	}
+	shares, over := x.shares(&s)
+	for i, p := range s.parts[:s.n] {
+		x.post(p, shares[i], over[i], at)
+	}
+	return at
+}
+
+// shares returns bj / |Vj| of each part, in steps, and which have overShare.
+func (x *words) shares(s *slot) (out [maxParts]uint8, over [maxParts]bool) {
+	var order []int
+	var all, left float64
+	for i, p := range s.parts[:s.n] {
+		order = append(order, i)
+		all += float64(x.parts[p].squares)
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(x.parts[s.parts[b]].names, x.parts[s.parts[a]].names), cmp.Compare(a, b))
+	})
+	var times [maxParts]float64
+	rest := all
+	left = all
+	for _, i := range order {
+		p := &x.parts[s.parts[i]]
+		sq := float64(p.squares)
+		if p.names < frequent || rest-sq <= 0 || left-overShare*sq < underShare*(rest-sq) {
+			continue
+		}
+		times[i], over[i] = overShare, true
+		left, rest = left-overShare*sq, rest-sq
+	}
+	for i, p := range s.parts[:s.n] {
+		if times[i] == 0 {
+			times[i] = left / rest
+		}
+		out[i] = uint8(min(math.MaxUint8, times[i]*root(x.parts[p].squares)*root(s.squares)/all*steps*(1-1e-9)))
+	}
+	return out, over
+}
+
+// part finds or makes a part.
+func (x *words) part(fs []embed.Feature) uint32 {
+	key := pack(fs)
+	p, ok := x.known[key]
+	if !ok {
+		p = uint32(len(x.parts))
+		x.known[key] = p
+		x.parts = append(x.parts, part{key: key, squares: x.squaresOf(fs)})
+	}
+	return p
+}
+
+// post enters a slot under a part.
+func (x *words) post(p uint32, step uint8, over bool, at uint32) {
+	pt := &x.parts[p]
+	if pt.squares == 0 {
+		return // contains nothing that could be found
+	}
+	pt.names++
+	i := slices.IndexFunc(pt.lists, func(l list) bool { return l.over == over })
+	if i < 0 {
+		i = len(pt.lists)
+		pt.lists = append(pt.lists, list{over: over, group: -1})
+	}
+	l := &pt.lists[i]
+	if l.group < 0 || step < l.step {
+		x.ungroup(l)
+		l.step = step
+		x.group(p, uint8(i))
+	}
+	if l.more == nil && len(l.slots) < many {
+		l.slots = append(l.slots, at)
+		return
+	}
+	for _, o := range l.slots {
+		l.more = append(l.more, x.postOf(p, o))
+	}
+	l.slots = nil
+	l.more = append(l.more, x.postOf(p, at))
+}
+
+// group enters a list of a part where those are that need the same.
+func (x *words) group(p uint32, l uint8) {
+	pt := &x.parts[p]
+	key := x.featuresOf(p)
+	once, twice, extra := sketches(key)
+	k := groupKey{squares: pt.squares, n: uint16(len(key)), step: pt.lists[l].step,
+		doubles: uint8(min(math.MaxUint8, len(key)-once.common(&all))), extra: extra}
+	i, ok := x.at[k]
+	if !ok {
+		i = len(x.groups)
+		x.at[k] = i
+		x.groups = append(x.groups, group{groupKey: k})
+	}
+	g := &x.groups[i]
+	pt.lists[l].group, pt.lists[l].place = int32(i), int32(len(g.parts))
+	g.sketches = append(g.sketches, once)
+	if k.doubles > 0 {
+		g.twice = append(g.twice, twice)
+	}
+	g.parts = append(g.parts, p)
+	g.lists = append(g.lists, l)
+	g.keys = append(g.keys, key...)
+}
+
+var none sketch
+
+func (g *group) second(i int) *sketch {
+	if g.doubles == 0 {
+		return &none
+	}
+	return &g.twice[i]
+}
+
+// ungroup takes a list out of its group; the group's last one takes its place.
+func (x *words) ungroup(l *list) {
+	if l.group < 0 {
+		return
+	}
+	g := &x.groups[l.group]
+	at, last, n := int(l.place), len(g.parts)-1, int(g.n)
+	if g.doubles > 0 {
+		g.twice[at] = g.twice[last]
+		g.twice = g.twice[:last]
+	}
+	g.sketches[at], g.parts[at], g.lists[at] = g.sketches[last], g.parts[last], g.lists[last]
+	copy(g.keys[at*n:(at+1)*n], g.keys[last*n:])
+	x.parts[g.parts[at]].lists[g.lists[at]].place = int32(at)
+	g.sketches, g.parts, g.lists, g.keys = g.sketches[:last], g.parts[:last], g.lists[:last], g.keys[:last*n]
+}
+
+// postOf makes the entry of a slot under one of its parts.
+func (x *words) postOf(p, at uint32) post {
+	s := &x.slots[at]
+	out := post{slot: at, squares: uint16(min(s.squares, math.MaxUint16))}
+	var rest []embed.Feature
+	left := true
+	for _, o := range s.parts[:s.n] {
+		if o == p && left {
+			left = false
+			continue
+		}
+		rest = append(rest, x.featuresOf(o)...)
+	}
+	out.rest, out.twice, out.extra = wideOf(rest)
+	return out
+}
+
+func (x *words) featuresOf(p uint32) []embed.Feature {
+	pt := &x.parts[p]
+	out := make([]embed.Feature, pt.len())
+	for i := range out {
+		out[i] = pt.at(i)
+	}
+	return out
+}
+
+// squaresOf is the squared length of the sum of features.
+func (x *words) squaresOf(lists ...[]embed.Feature) int32 {
+	counts := make([]int32, x.size)
+	for _, fs := range lists {
+		for _, f := range fs {
+			counts[f.Dim()] += f.Sign()
+		}
+	}
+	var sum int32 // at most maxFeatures²
+	for _, c := range counts {
+		sum += c * c
+	}
+	return sum
+}
+
+func (x *words) remove(at uint32) {
+	if !x.slots[at].dead {
+		x.slots[at].dead = true
+		x.dead++
+	}
+}
+
+// vector is the name's, as the embedder gave it.
+func (x *words) vector(at uint32) []float32 {
+	s := &x.slots[at]
+	var all [maxParts][]embed.Feature
+	for i, p := range s.parts[:s.n] {
+		all[i] = x.featuresOf(p)
+	}
+	return embed.Sum(x.size, all[:s.n]...)
+}
+
+// tidy returns x without what is dead, or x itself while that is little; moved is told of each slot's new place.
+func (x *words) tidy(moved func(id uuid, at uint32)) *words {
+	if x.dead < 1024 || x.dead < len(x.slots)/2 {
+		return x
+	}
+	out := newWords(x.size)
+	for i := range x.slots {
+		s := &x.slots[i]
+		if s.dead {
+			continue
+		}
+		var ws [][]embed.Feature
+		for _, p := range s.parts[:s.n] {
+			ws = append(ws, x.featuresOf(p))
+		}
+		moved(s.id, out.add(s.id, ws))
+	}
+	return out
+}
+
+// bytes is about what x takes in memory.
+func (x *words) bytes() int64 {
+	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*48
+	for i := range x.parts {
+		p := &x.parts[i]
+		n += int64(len(p.key)) + int64(cap(p.lists))*64
+		for _, l := range p.lists {
+			n += int64(cap(l.slots))*4 + int64(cap(l.more))*104
+		}
+	}
+	for i := range x.groups {
+		g := &x.groups[i]
+		n += 100 + int64(cap(g.sketches)+cap(g.twice))*32 + int64(cap(g.parts))*5 + int64(cap(g.keys))*2
+	}
+	return n
+}
+
+func less(a, b uuid) int { return bytes.Compare(a[:], b[:]) }
+
+func featuresIn(ws [][]embed.Feature) (n int) {
+	for _, w := range ws {
+		n += len(w)
+	}
+	return n
+}
+
+// root of a whole number; rootLow is that or less, and fast.
+func root(n int32) float64 { return math.Sqrt(float64(n)) }
+
+var roots = func() (out [maxRoot + 1]float64) {
+	for i := range out {
+		out[i] = math.Sqrt(float64(i))
+	}
+	return out
+}()
+
+func rootLow[N uint16 | int32](n N) float64 { return roots[min(int(n), maxRoot)] }
