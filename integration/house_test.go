@@ -70,6 +70,7 @@ var may = map[string][]string{
 	"pkg/schemacache": {"pkg/schema"},
 	"pkg/embed":       {"pkg/fingerprint"},
 	"pkg/linkage":     {"pkg/fingerprint"},
+	"pkg/llm":         {"pkg/fault"},
 	"pkg/events":      {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
 	"pkg/bundle":      {"pkg/events", "pkg/graph"},
 	"pkg/api":         {"pkg/events", "pkg/graph"},
@@ -123,7 +124,7 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/nats-server":     {"pkg/bus/embedded", "pkg/testkit", "integration", "bench"},
 	"github.com/nats-io/nats.go":         {"pkg/bus", "pkg/testkit", "services", "cmd", "integration", "bench"},
 	"github.com/milvus-io/milvus-sdk-go": {"services/committer/internal/vectors/milvus"},
-	"github.com/ollama/ollama":           {"services/extractor/internal/model", "services/resolver/internal/model"},
+	"github.com/ollama/ollama":           {"pkg/llm"},
 	"github.com/klippa-app/go-pdfium":    {"services/loader/internal/pdf"},
 	"github.com/tetratelabs/wazero":      {"services/loader/internal/pdf"},
 }
