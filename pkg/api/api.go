@@ -113,6 +113,19 @@ const (
 // Ended says whether a job state is final.
 func Ended(state string) bool { return state == JobCommitted || state == JobRolledBack }
 
+// StageLinker is the stage of a job's progress that compares names behind the commit; a committed job has it while it is not done.
+const StageLinker = "linker"
+
+// Settled says whether nothing more will happen for a job by itself: it has ended, and its names are compared, or something hinders that.
+func Settled(s JobStatus) bool {
+	for _, p := range s.Progress {
+		if p.Stage == StageLinker && p.Waiting > 0 && p.Why == "" {
+			return false
+		}
+	}
+	return Ended(s.State)
+}
+
 // DocumentCounts of a job.
 type DocumentCounts struct {
 	Total       int `json:"total"`

@@ -18,15 +18,19 @@ type follower struct {
 	wake  chan struct{}
 	asks  chan struct{} // wakes the judge
 
+	write sync.Mutex // whoever compares and writes what comes of it
+
 	mu      sync.Mutex
-	status  Status        // guarded by mu
-	changed chan struct{} // guarded by mu; closed when status changes
-	anew    bool          // guarded by mu: the position was reset
-	last    string        // guarded by mu: the job that was linked last
+	status  Status         // guarded by mu
+	changed chan struct{}  // guarded by mu; closed when status changes
+	anew    bool           // guarded by mu: the position was reset
+	last    string         // guarded by mu: the job that was linked last
+	queued  int            // guarded by mu: pairs that were ever queued
+	byJob   map[string]int // guarded by mu: pairs that wait for the model and may be asked about now
 }
 
 func newFollower(l *Linker, graph string) *follower {
-	return &follower{l: l, graph: graph, rows: rows{l.deps.Store, graph}, wake: make(chan struct{}, 1), asks: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &follower{l: l, graph: graph, rows: rows{l.deps.Store, graph}, wake: make(chan struct{}, 1), asks: make(chan struct{}, 1), changed: make(chan struct{}), byJob: map[string]int{}}
 }
 
 func (f *follower) notify() { poke(f.wake) }
@@ -38,25 +42,30 @@ func poke(c chan struct{}) {
 	}
 }
 
-func (f *follower) now() Status {
+// watch returns the status, and what is closed when it changes.
+func (f *follower) watch(job string) (Status, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.status
+	st := f.status
+	if job != "" {
+		st.Waiting, st.Postponed = f.byJob[job], 0
+	}
+	return st, f.changed
 }
 
-func (f *follower) watch() (Status, <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.status, f.changed
+// waits counts pairs of a job that were queued.
+func (f *follower) waits(job string, n int) {
+	f.report(func(s *Status) {
+		f.byJob[job] += n
+		f.queued += n
+		s.Waiting += n
+	})
 }
 
 func (f *follower) report(change func(*Status)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was := f.status
-	if change(&f.status); was == f.status {
-		return
-	}
+	change(&f.status)
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.l.met.linked.WithLabelValues(f.graph).Set(float64(f.status.Linked))

@@ -75,6 +75,8 @@ type waiting struct {
 	Pair   [2]store.ID `json:"-"`
 	Seq    uint64      `json:"-"`
 	Label  string      `json:"label"`
+	A      string      `json:"a"` // names, of the pair's lesser id first
+	B      string      `json:"b"`
 	Method string      `json:"method"`
 	Score  float64     `json:"score"`
 	Job    string      `json:"job,omitempty"`
@@ -165,11 +167,10 @@ func (f *follower) ask(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		batch, waits, postponed, err := f.next(r)
+		batch, err := f.next(r)
 		if err != nil {
 			return err
 		}
-		f.report(func(s *Status) { s.Waiting, s.Postponed = waits, postponed })
 		if len(batch) == 0 {
 			return nil
 		}
@@ -181,7 +182,14 @@ func (f *follower) ask(ctx context.Context) error {
 
 // next picks pairs of one job that has requests left, and counts what waits and what its budget postpones. What jobs before it left
 // over is asked on the account of the job that was linked last.
-func (f *follower) next(r rules) (batch []waiting, waits, postponed int, err error) {
+func (f *follower) next(r rules) (batch []waiting, err error) {
+	waits, postponed, byJob := 0, 0, map[string]int{}
+	linked := f.seen()
+	defer func() {
+		if err == nil {
+			f.counted(linked, waits, postponed, byJob)
+		}
+	}()
 	left := map[string]int{}
 	budget := func(job string) (int, error) {
 		n, ok := left[job]
@@ -200,14 +208,14 @@ func (f *follower) next(r rules) (batch []waiting, waits, postponed int, err err
 	for after := []byte(nil); ; {
 		page, key, err := f.rows.queued(after, 1000)
 		if err != nil {
-			return nil, 0, 0, err
+			return nil, err
 		}
 		for _, w := range page {
 			waits++
 			n := 0
 			if r.judge != "" {
 				if n, err = budget(w.Job); err != nil {
-					return nil, 0, 0, err
+					return nil, err
 				}
 			}
 			switch {
@@ -216,7 +224,10 @@ func (f *follower) next(r rules) (batch []waiting, waits, postponed int, err err
 				if w.Job = last; len(spare) < api.MaxJudgePairs {
 					spare = append(spare, w)
 				}
-			case len(batch) < api.MaxJudgePairs && (len(batch) == 0 || batch[0].Job == w.Job):
+			default:
+				byJob[w.Job]++
+			}
+			if n > 0 && len(batch) < api.MaxJudgePairs && (len(batch) == 0 || batch[0].Job == w.Job) {
 				batch = append(batch, w)
 			}
 		}
@@ -226,18 +237,46 @@ func (f *follower) next(r rules) (batch []waiting, waits, postponed int, err err
 		after = key
 	}
 	if len(batch) > 0 || len(spare) == 0 || r.judge == "" {
-		return batch, waits, postponed, nil
+		return batch, nil
 	}
 	if n, err := budget(last); err != nil || n == 0 {
-		return nil, waits, postponed, err
+		return nil, err
 	}
-	return spare, waits, postponed - len(spare), nil
+	postponed -= len(spare)
+	byJob[last] += len(spare)
+	return spare, nil
+}
+
+// seen is how many pairs were queued; counted stores a count of the queue unless more were queued meanwhile.
+func (f *follower) seen() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.queued
+}
+
+func (f *follower) counted(seen, waits, postponed int, byJob map[string]int) {
+	f.report(func(s *Status) {
+		if f.queued == seen {
+			s.Waiting, s.Postponed, f.byJob = waits, postponed, byJob
+		}
+	})
 }
 
 func (f *follower) lastJob() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
+}
+
+// stands says whether two entities are still called what they were when the pair was queued: else it was compared anew.
+func (f *follower) stands(w waiting) (bool, error) {
+	for i, name := range [2]string{w.A, w.B} {
+		is, err := f.rows.filed(w.Pair[i])
+		if err != nil || is.label != w.Label || is.name != name {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // put puts pairs of one job before the model and writes what it says.
@@ -255,18 +294,15 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 	var ops []store.Op
 	var asked []waiting
 	for _, w := range batch {
-		var names [2]named
-		for i, v := range w.Pair {
-			if names[i], err = f.rows.filed(v); err != nil {
-				return err
-			}
-		}
 		ops = append(ops, f.rows.del(askKey(w.Seq, w.Pair)))
-		if names[0].label != w.Label || names[1].label != w.Label {
-			continue // one of them went
+		ok, err := f.stands(w)
+		if err != nil {
+			return err
 		}
-		req.Pairs = append(req.Pairs, api.JudgePair{Label: w.Label, A: names[0].name, B: names[1].name})
-		asked = append(asked, w)
+		if ok {
+			req.Pairs = append(req.Pairs, api.JudgePair{Label: w.Label, A: w.A, B: w.B})
+			asked = append(asked, w)
+		}
 	}
 	if len(asked) == 0 {
 		return f.l.deps.Store.Write(ctx, ops, false)
@@ -280,6 +316,11 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 	}
 	if len(reply.Verdicts) != len(asked) {
 		return fmt.Errorf("the judge gave %d verdicts on %d pairs", len(reply.Verdicts), len(asked))
+	}
+	f.write.Lock()
+	defer f.write.Unlock()
+	if stats, err = f.rows.stats(batch[0].Job); err != nil {
+		return err
 	}
 	stats.LLMRequests += reply.Requests
 	stats.LLMFailed += reply.Failed
@@ -298,6 +339,11 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 			continue
 		}
 		f.l.met.judged.WithLabelValues(v.Verdict).Inc()
+		if ok, err := f.stands(w); err != nil {
+			return err
+		} else if !ok {
+			continue // it was asked about other names
+		}
 		if w.Review {
 			stats.Unclear--
 		}

@@ -92,14 +92,14 @@ func TestJudgeAway(t *testing.T) {
 	x.commit(doc("a", "Org:ESA", "Org:European Space Agency"))
 	x.link()
 	require.ErrorIs(t, x.l.of(g).ask(t.Context()), away)
-	require.Equal(t, 1, x.l.Status(g).Waiting)
+	require.Equal(t, 1, x.l.Status(g, "").Waiting)
 	s, err := x.l.Stats(g, "job-a")
 	require.NoError(t, err)
 	require.Zero(t, s.LLMRequests)
 	j.down = nil
 	x.judge()
 	require.Equal(t, []string{"ESA ~ European Space Agency model active"}, x.matches())
-	require.Zero(t, x.l.Status(g).Waiting)
+	require.Zero(t, x.l.Status(g, "").Waiting)
 	// A pair of which one side went meanwhile is not asked about.
 	j.down = away
 	x.commit(doc("b", "Org:NATO Support Agency", "Org:NSA"))
@@ -109,7 +109,7 @@ func TestJudgeAway(t *testing.T) {
 	j.down = nil
 	x.judge()
 	require.Len(t, j.asked, 1)
-	require.Zero(t, x.l.Status(g).Waiting)
+	require.Zero(t, x.l.Status(g, "").Waiting)
 }
 
 // A job's budget postpones pairs; a later job that needs less asks about them.
@@ -126,14 +126,14 @@ func TestJudgeBudget(t *testing.T) {
 	x.link()
 	x.judge()
 	require.Len(t, j.asked, 10)
-	st := x.l.Status(g)
+	st := x.l.Status(g, "")
 	require.Equal(t, 2, st.Waiting)
 	require.Equal(t, 2, st.Postponed)
 	x.commit(doc("b", "Org:Nobody"))
 	x.link()
 	x.judge()
 	require.Len(t, j.asked, 12)
-	require.Zero(t, x.l.Status(g).Waiting)
+	require.Zero(t, x.l.Status(g, "").Waiting)
 	b, err := x.l.Stats(g, "job-b")
 	require.NoError(t, err)
 	require.Equal(t, 1, b.LLMRequests)

@@ -164,21 +164,25 @@ type Status struct {
 	Linked uint64
 	// Err hinders it now; nil when nothing does.
 	Err error
-	// Judged pairs wait for a model: Waiting of them, of which Postponed until a budget allows. JudgeErr hinders that.
+	// Waiting pairs of the job, if one was asked for, else of the graph, are to be put before a model; those that a budget postpones are
+	// not counted with a job, and are Postponed of a graph's. JudgeErr hinders that.
 	Waiting, Postponed int
 	JudgeErr           error
 }
 
-// Status of a graph.
-func (l *Linker) Status(graph string) Status { return l.of(graph).now() }
+// Status of a graph, as it concerns a job ("" for all).
+func (l *Linker) Status(graph, job string) Status {
+	st, _ := l.of(graph).watch(job)
+	return st
+}
 
-// Wait returns when the names of a commit are compared and no pair of it waits for a model that could be asked, when something hinders
+// Wait returns when the names of a commit are compared and no pair of its job waits for a model that could be asked, when something hinders
 // that, or when ctx is done.
-func (l *Linker) Wait(ctx context.Context, graph string, seq uint64) Status {
+func (l *Linker) Wait(ctx context.Context, graph, job string, seq uint64) Status {
 	f := l.of(graph)
 	for {
-		st, changed := f.watch()
-		if st.Err != nil || st.Linked >= seq && (st.Waiting <= st.Postponed || st.JudgeErr != nil) {
+		st, changed := f.watch(job)
+		if st.Err != nil || st.Linked >= seq && (st.Waiting == 0 || st.JudgeErr != nil) {
 			return st
 		}
 		select {

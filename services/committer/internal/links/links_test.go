@@ -397,7 +397,7 @@ func TestRun(t *testing.T) {
 	x.l.Notify(g)
 	x.commit(doc("b", "Org:Acme Ltd"))
 	x.l.Notify(g)
-	st := x.l.Wait(ctx, g, 2)
+	st := x.l.Wait(ctx, g, "job-b", 2)
 	require.NoError(t, st.Err)
 	require.GreaterOrEqual(t, st.Linked, uint64(2))
 	require.Equal(t, []string{"Acme ~ Acme Ltd legal suffix active"}, x.matches())

@@ -20,7 +20,7 @@ func (l *Linker) Verify(ctx context.Context, graph string, problem func(api.Prob
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, sn.Close()) }()
-	if at := f.now(); at.Linked < sn.Seq() {
+	if at, _ := f.watch(""); at.Linked < sn.Seq() {
 		l.cfg.Log.Info("links are not verified: they are behind", "graph", graph, "linked", at.Linked, "commit", sn.Seq())
 		return 0, nil
 	}

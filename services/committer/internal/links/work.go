@@ -26,16 +26,17 @@ type work struct {
 	cleared bool // nothing is filed yet
 	ops     []store.Op
 
-	sn     *store.Snapshot
-	rules  rules
-	source candidates.CandidateSource
-	filed  map[store.ID]named          // by this page, over what is stored; empty: taken out
-	blocks map[block]map[store.ID]bool // by this page: filed or taken out
-	names  map[store.ID]*linkage.Name  // taken apart
-	puts   map[[2]store.ID]store.Match // what was found
-	drops  map[[2]store.ID]bool        // matches that do not hold any longer
-	asks   map[[2]store.ID]waiting     // pairs for the model
-	stats  api.Resolution
+	sn      *store.Snapshot
+	rules   rules
+	source  candidates.CandidateSource
+	filed   map[store.ID]named             // by this page, over what is stored; empty: taken out
+	blocks  map[block]map[store.ID]bool    // by this page: filed or taken out
+	names   map[store.ID]*linkage.Name     // taken apart
+	puts    map[[2]store.ID]store.Match    // what was found
+	drops   map[[2]store.ID]bool           // matches that do not hold any longer
+	partner map[store.ID]map[store.ID]bool // ends of puts, from either side
+	asks    map[[2]store.ID]waiting        // pairs for the model
+	stats   api.Resolution
 }
 
 // rules are what decides about pairs besides their names.
@@ -59,6 +60,8 @@ func (w *work) entities(touched []store.Touched) {
 
 // do compares and writes.
 func (w *work) do(ctx context.Context) (err error) {
+	w.f.write.Lock()
+	defer w.f.write.Unlock()
 	if len(w.ids) == 0 {
 		return w.f.l.deps.Store.Write(ctx, w.ops, false)
 	}
@@ -75,6 +78,7 @@ func (w *work) do(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.sn.Close()) }()
 	w.filed, w.blocks, w.names = map[store.ID]named{}, map[block]map[store.ID]bool{}, map[store.ID]*linkage.Name{}
+	w.partner = map[store.ID]map[store.ID]bool{}
 	w.puts, w.drops, w.asks = map[[2]store.ID]store.Match{}, map[[2]store.ID]bool{}, map[[2]store.ID]waiting{}
 	for _, v := range w.ids {
 		if err := ctx.Err(); err != nil {
@@ -241,7 +245,11 @@ func (w *work) partners(ctx context.Context, v store.ID, n named, name *linkage.
 			if ok && said.holds(w.rules.judge, n.name, is.name) {
 				m = said.apply(m)
 			} else {
-				asks = append(asks, waiting{Pair: pairOf(v, o), Label: n.label, Method: m.Method, Score: m.Score, Job: w.job, Review: m.Found != ""})
+				a := waiting{Pair: pairOf(v, o), Label: n.label, A: n.name, B: is.name, Method: m.Method, Score: m.Score, Job: w.job, Review: m.Found != ""}
+				if a.Pair[0] != v {
+					a.A, a.B = a.B, a.A
+				}
+				asks = append(asks, a)
 			}
 		}
 		if m.Found != "" {
@@ -298,23 +306,48 @@ func (w *work) sharing(v store.ID, blocks []block) ([]store.ID, error) {
 
 // found notes a match; a pair may be met again when an entity is compared anew.
 func (w *work) found(p [2]store.ID, m store.Match) {
+	w.lose(p)
 	delete(w.drops, p)
 	w.puts[p] = m
+	w.count(m, 1)
+	for i, v := range p {
+		if w.partner[v] == nil {
+			w.partner[v] = map[store.ID]bool{}
+		}
+		w.partner[v][p[1-i]] = true
+	}
+}
+
+// lose takes back what this page found about a pair.
+func (w *work) lose(p [2]store.ID) {
+	if m, ok := w.puts[p]; ok {
+		w.count(m, -1)
+		delete(w.puts, p)
+	}
+	delete(w.asks, p)
+}
+
+func (w *work) count(m store.Match, by int) {
 	switch {
 	case m.Found == store.MatchUnclear:
-		w.stats.Unclear++
+		w.stats.Unclear += by
 	case m.Found == store.MatchRejected:
 	case m.Method == string(linkage.Cosine):
-		w.stats.Matched.Embedding++
+		w.stats.Matched.Embedding += by
 	case m.Method == MethodModel:
-		w.stats.Matched.LLM++
+		w.stats.Matched.LLM += by
 	default:
-		w.stats.Matched.Fuzzy++
+		w.stats.Matched.Fuzzy += by
 	}
 }
 
 // forget drops the matches of an entity that were not found again, with those that are filed: the others find it themselves.
 func (w *work) forget(v store.ID, found map[store.ID]bool) error {
+	for o := range w.partner[v] { // under the name it had
+		if !found[o] {
+			w.lose(pairOf(v, o))
+		}
+	}
 	return w.sn.Matches(v.String(), func(m store.Match) error {
 		a, _ := store.ParseID(m.A)
 		b, _ := store.ParseID(m.B)
@@ -329,9 +362,7 @@ func (w *work) forget(v store.ID, found map[store.ID]bool) error {
 		if err != nil || is == (named{}) {
 			return err
 		}
-		p := pairOf(v, o)
-		delete(w.puts, p)
-		w.drops[p] = true
+		w.drops[pairOf(v, o)] = true
 		return nil
 	})
 }
@@ -370,9 +401,14 @@ func (w *work) write(ctx context.Context) error {
 		return err
 	}
 	if len(puts)+len(w.drops) == 0 {
-		return w.f.l.deps.Store.Write(ctx, w.ops, false)
+		err = w.f.l.deps.Store.Write(ctx, w.ops, false)
+	} else {
+		err = w.f.commit(ctx, puts, w.drops, w.ops)
 	}
-	return w.f.commit(ctx, puts, w.drops, w.ops)
+	if err == nil && len(w.asks) > 0 {
+		w.f.waits(w.job, len(w.asks))
+	}
+	return err
 }
 
 // changedPuts are the found matches that are not stored so.
@@ -427,14 +463,14 @@ func (w *work) stat() error {
 	if err != nil {
 		return err
 	}
-	add(&s, w.stats)
+	Add(&s, w.stats)
 	op, err := w.f.rows.json(jobKey(w.job), s)
 	w.ops = append(w.ops, op)
 	return err
 }
 
-// add sums what linking counts.
-func add(s *api.Resolution, x api.Resolution) {
+// Add sums what linking counts.
+func Add(s *api.Resolution, x api.Resolution) {
 	s.Compared += x.Compared
 	s.Matched.Fuzzy += x.Matched.Fuzzy
 	s.Matched.Embedding += x.Matched.Embedding
