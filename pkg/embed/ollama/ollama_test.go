@@ -121,7 +121,9 @@ func TestBusyAndBrokenCallsAreMadeAgain(t *testing.T) {
 	require.GreaterOrEqual(t, p.all[2], 30*time.Second)
 	require.Less(t, p.all[2], 31*time.Second, "what the server asks for is bounded")
 
-	m.SetEmbed(func(testkit.ModelEmbedCall) testkit.ModelEmbedReply { return testkit.ModelEmbedReply{Status: 500, Message: "oom"} })
+	m.SetEmbed(func(testkit.ModelEmbedCall) testkit.ModelEmbedReply {
+		return testkit.ModelEmbedReply{Status: 500, Message: "oom"}
+	})
 	e, p = open(t, m, func(c *ollama.Config) { c.Tries = 3 })
 	_, err = e.Embed(t.Context(), []string{"a"})
 	require.ErrorIs(t, err, ollama.ErrDown)
@@ -129,7 +131,9 @@ func TestBusyAndBrokenCallsAreMadeAgain(t *testing.T) {
 	require.ErrorContains(t, err, "oom")
 	require.Len(t, p.all, 2)
 
-	m.SetEmbed(func(testkit.ModelEmbedCall) testkit.ModelEmbedReply { return testkit.ModelEmbedReply{Status: 400, Message: "no embeddings"} })
+	m.SetEmbed(func(testkit.ModelEmbedCall) testkit.ModelEmbedReply {
+		return testkit.ModelEmbedReply{Status: 400, Message: "no embeddings"}
+	})
 	e, p = open(t, m, nil)
 	_, err = e.Embed(t.Context(), []string{"a"})
 	require.ErrorContains(t, err, "no embeddings")
