@@ -59,6 +59,8 @@ var Codes = map[string]string{
 	"busy":                  "429: too many requests are under way; try again",
 	"no_space":              "503: the free disk space is below the reserve; new work waits",
 	"not_ready":             "503: the service is not ready",
+	"no_vectors":            "503: the service keeps no vectors, or their embedder does not answer; the message names the way out",
+	"embedder_mismatch":     "412: the graph's vectors are another embedder's: `factmill reembed` makes them anew",
 	"internal":              "500: something failed inside; the log says more",
 }
 
