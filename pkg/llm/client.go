@@ -110,8 +110,14 @@ func NewClient(address string, timeout time.Duration) (*Client, error) {
 	return &Client{url: u.Redacted(), base: u, timeout: timeout, http: h, api: api.NewClient(u, h), digests: map[string]seen{}}, nil
 }
 
+// Close ends connections that nothing uses.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // transport turns the statuses that are no answers into errors, with what Retry-After says, and bounds bodies.
-type transport struct{ next http.RoundTripper }
+type transport struct{ next *http.Transport }
+
+// CloseIdleConnections is called by http.Client.
+func (t transport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)

@@ -51,6 +51,7 @@ func newModels(cfg Config, deps app.Deps) (*models, error) {
 }
 
 func (m *models) close() {
+	m.asker.Client.Close()
 	if m.memory != nil {
 		m.memory.Close()
 	}

@@ -123,6 +123,7 @@ type Service struct {
 	*Stage
 	cfg    Config
 	deps   app.Deps
+	judge  *Judge
 	status bus.Status
 }
 
@@ -134,6 +135,9 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	var err error
 	s.Stage, err = NewStage(s.cfg, s.deps, schemacache.New(s.fetch, s.cfg.Schemas))
 	if err != nil {
+		return nil, err
+	}
+	if s.judge, err = NewJudge(s.cfg, s.deps); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -164,11 +168,13 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer s.judge.Close()
 	listed := make(chan error, 1)
 	go func() {
 		defer stop()
 		info := bus.ServiceInfo{Name: Name, Version: s.cfg.Version, Description: "finds out which entities mentions are"}
-		listed <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
+		listed <- s.deps.Conn.Serve(ctx, info, []bus.Endpoint{s.judge.endpoint()},
+			bus.ServeOptions{Workers: s.judge.workers() + 2, Nouns: []string{"match"}, Ready: s.Ready, Log: s.deps.Log})
 	}()
 	err := s.deps.Conn.Run(ctx, bus.RunConfig{
 		Service: Name, Stream: bus.StreamExtracted, Durable: bus.DurableResolver, Concurrency: s.cfg.Concurrency,
