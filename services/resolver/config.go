@@ -20,6 +20,8 @@ type Config struct {
 	Concurrency int
 	// Schemas is how many schemas are kept in memory. Defaults to 64.
 	Schemas int
+	// Names is how many answers of the registry are kept in memory. Defaults to 100,000.
+	Names int
 	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
 	Version string
 }
@@ -36,6 +38,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Schemas <= 0 {
 		c.Schemas = schemacache.DefaultSize
+	}
+	if c.Names <= 0 {
+		c.Names = 100_000
 	}
 	if c.Version == "" {
 		c.Version = "0.0.0"
