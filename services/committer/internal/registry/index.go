@@ -46,6 +46,14 @@ func decodeSpans(b []byte) ([]span, error) {
 	return out, nil
 }
 
+// spansIn is spans as a change leaves them so far.
+func (r *Registry) spansIn(b *batch, key []byte) ([]span, error) {
+	if s, moved := b.left[string(key)]; moved {
+		return s, nil
+	}
+	return r.spans(b.graph, key)
+}
+
 func (r *Registry) spans(graph string, key []byte) ([]span, error) {
 	b, err := r.st.Get(graph, space, key)
 	if err != nil || b == nil {
@@ -54,31 +62,32 @@ func (r *Registry) spans(graph string, key []byte) ([]span, error) {
 	return decodeSpans(b)
 }
 
-// gained makes a name the entry's from rev on.
-func (r *Registry) gained(graph string, rev uint64, label, name, key string) (store.Op, error) {
+// gained makes a name the entry's from the change on.
+func (r *Registry) gained(b *batch, label, name, key string) error {
 	k := nameKey(label, name, key)
-	s, err := r.spans(graph, k)
+	s, err := r.spansIn(b, k)
 	if err != nil {
-		return store.Op{}, err
+		return err
 	}
-	return store.Op{Graph: graph, Space: space, Key: k, Value: encodeSpans(append(s, span{from: rev}))}, nil
+	b.ops = append(b.ops, store.Op{Graph: b.graph, Space: space, Key: k, Value: encodeSpans(append(s, span{from: b.head.Revision}))})
+	return nil
 }
 
-// lost ends a name of the entry's at rev. The row stays for the jobs that run, until forgotten.
-func (r *Registry) lost(graph string, rev uint64, label, name, key string) ([]store.Op, error) {
-	k := nameKey(label, name, key)
-	s, err := r.spans(graph, k)
+// lost ends a name of the entry's with the change. The row stays for the jobs that run, until forgotten.
+func (r *Registry) lost(b *batch, label, name, key string) error {
+	k, rev := nameKey(label, name, key), b.head.Revision
+	s, err := r.spansIn(b, k)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if n := len(s); n > 0 && s[n-1].to == 0 {
 		s[n-1].to = rev
 	}
 	gone := append(binary.BigEndian.AppendUint64([]byte{rowGone}, rev), k...)
-	return []store.Op{
-		{Graph: graph, Space: space, Key: k, Value: encodeSpans(s)},
-		{Graph: graph, Space: space, Key: gone, Value: binary.BigEndian.AppendUint64(nil, uint64(r.now().Unix()))},
-	}, nil
+	b.ops = append(b.ops,
+		store.Op{Graph: b.graph, Space: space, Key: k, Value: encodeSpans(s)},
+		store.Op{Graph: b.graph, Space: space, Key: gone, Value: binary.BigEndian.AppendUint64(nil, uint64(r.now().Unix()))})
+	return nil
 }
 
 const (
@@ -88,15 +97,15 @@ const (
 	maxForgotten = 2 * 1000
 )
 
-// forget drops names that were taken away long ago.
-func (r *Registry) forget(graph string) ([]store.Op, error) {
+// forget drops names that were taken away long ago. It comes first in a change.
+func (r *Registry) forget(b *batch) error {
 	type gone struct {
 		row, key []byte
 		rev      uint64
 	}
 	var old []gone
 	before := uint64(max(r.now().Add(-remembered).Unix(), 0))
-	err := r.st.Scan(graph, space, []byte{rowGone}, nil, maxForgotten, func(k, v []byte) error {
+	err := r.st.Scan(b.graph, space, []byte{rowGone}, nil, maxForgotten, func(k, v []byte) error {
 		if len(k) < 9 || len(v) != 8 {
 			return fmt.Errorf("%w: a former name of the registry", store.ErrCorrupt)
 		}
@@ -107,24 +116,20 @@ func (r *Registry) forget(graph string) ([]store.Op, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var ops []store.Op
-	left := map[string][]span{}
 	for _, g := range old {
-		s, seen := left[string(g.key)]
-		if !seen {
-			if s, err = r.spans(graph, g.key); err != nil {
-				return nil, err
-			}
+		s, err := r.spansIn(b, g.key)
+		if err != nil {
+			return err
 		}
 		s = slices.DeleteFunc(s, func(s span) bool { return s.to != 0 && s.to <= g.rev })
-		left[string(g.key)] = s
-		ops = append(ops,
-			store.Op{Graph: graph, Space: space, Key: g.row, Delete: true},
-			store.Op{Graph: graph, Space: space, Key: g.key, Value: encodeSpans(s), Delete: len(s) == 0})
+		b.left[string(g.key)] = s
+		b.ops = append(b.ops,
+			store.Op{Graph: b.graph, Space: space, Key: g.row, Delete: true},
+			store.Op{Graph: b.graph, Space: space, Key: g.key, Value: encodeSpans(s), Delete: len(s) == 0})
 	}
-	return ops, nil
+	return nil
 }
 
 // having calls fn with the folded name of every entry of a label that had a name at rev, in order, until fn returns an error.

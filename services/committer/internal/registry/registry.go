@@ -173,6 +173,7 @@ type batch struct {
 	head    head // with the revision of the change
 	ops     []store.Op
 	touched map[string]bool
+	left    map[string][]span // by name key, of which something was forgotten
 }
 
 // begin starts a change. Callers hold mu.
@@ -182,8 +183,8 @@ func (r *Registry) begin(graph string) (*batch, error) {
 		return nil, err
 	}
 	h.Revision++
-	ops, err := r.forget(graph)
-	return &batch{graph: graph, head: h, ops: ops, touched: map[string]bool{}}, err
+	b := &batch{graph: graph, head: h, touched: map[string]bool{}, left: map[string][]span{}}
+	return b, r.forget(b)
 }
 
 // end adds what goes with every change.
@@ -330,21 +331,17 @@ func (r *Registry) names(b *batch, label, key string, had, has []string) error {
 		if _, kept := slices.BinarySearch(had, n); kept {
 			continue
 		}
-		op, err := r.gained(b.graph, b.head.Revision, label, n, key)
-		if err != nil {
+		if err := r.gained(b, label, n, key); err != nil {
 			return err
 		}
-		b.ops = append(b.ops, op)
 	}
 	for _, n := range had {
 		if _, kept := slices.BinarySearch(has, n); kept {
 			continue
 		}
-		ops, err := r.lost(b.graph, b.head.Revision, label, n, key)
-		if err != nil {
+		if err := r.lost(b, label, n, key); err != nil {
 			return err
 		}
-		b.ops = append(b.ops, ops...)
 	}
 	return nil
 }
