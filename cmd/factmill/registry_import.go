@@ -128,6 +128,11 @@ func (m *importing) run(ctx context.Context, r *known.Reader) error {
 		if err != nil {
 			return fmt.Errorf("line %d: %w", e.Line, err)
 		}
+		if len(b) > maxImportBytes { // far more than an entry within its bounds has
+			m.out.Failed++
+			m.out.problem(known.Problem{Line: e.Line, Field: "aliases", Message: fmt.Sprintf("the entry has %d bytes: at most %d", len(b), maxImportBytes)})
+			continue
+		}
 		if len(m.batch) == api.MaxRegistryBatch || len(m.batch) > 0 && m.bytes+len(b) > maxImportBytes {
 			if err := m.send(ctx); err != nil {
 				return err
