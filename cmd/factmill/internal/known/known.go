@@ -141,13 +141,15 @@ var columns = []string{"type", "name", "aliases", "external_id", "note"}
 
 // readTable reads rows below a header of columns, in any order; aliases are separated by "|".
 func readTable(b *bufio.Reader, format string, typed bool) (func() (Entry, *Problem, error), error) {
-	c := csv.NewReader(b)
+	m := &meter{r: b}
+	c := csv.NewReader(m)
 	c.FieldsPerRecord, c.ReuseRecord = -1, true
 	if format == TSV {
 		c.Comma = '\t'
 	} else if line, _ := b.Peek(b.Size()); semicolons(line) {
 		c.Comma = ';'
 	}
+	m.row()
 	head, err := c.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: it is empty; a table begins with a header of %s", ErrFile, strings.Join(columns, ","))
@@ -172,10 +174,11 @@ func readTable(b *bufio.Reader, format string, typed bool) (func() (Entry, *Prob
 		return nil, fmt.Errorf("%w: line 1: the header has no column type; --type gives one to all", ErrFile)
 	}
 	return func() (Entry, *Problem, error) {
+		m.row()
 		fields, err := c.Read()
 		var bad *csv.ParseError
 		if errors.As(err, &bad) {
-			return Entry{}, &Problem{Line: bad.StartLine, Field: "row", Message: fmt.Sprintf("column %d: %v", bad.Column, bad.Err)}, nil
+			return Entry{}, &Problem{Line: bad.StartLine, Field: "row", Message: fmt.Sprintf("line %d, byte %d: %v", bad.Line, bad.Column, bad.Err)}, nil
 		}
 		if err != nil {
 			return Entry{}, nil, err
@@ -205,6 +208,24 @@ func readTable(b *bufio.Reader, format string, typed bool) (func() (Entry, *Prob
 		}
 		return e, nil, nil
 	}, nil
+}
+
+// meter bounds how much one row takes in: a quote that nobody closes would take the rest of the file.
+type meter struct {
+	r    io.Reader
+	left int
+}
+
+func (m *meter) row() { m.left = MaxLine + 4<<10 } // the table's reader reads ahead
+
+// Read implements io.Reader.
+func (m *meter) Read(p []byte) (int, error) {
+	if m.left <= 0 {
+		return 0, fmt.Errorf("%w: a row is longer than %d bytes: is a quote not closed?", ErrFile, MaxLine)
+	}
+	n, err := m.r.Read(p[:min(len(p), m.left)])
+	m.left -= n
+	return n, err
 }
 
 // semicolons says whether a header is separated by them.
