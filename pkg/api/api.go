@@ -46,9 +46,11 @@ var Codes = map[string]string{
 	"schema_not_found":      "404: the graph has no such schema revision",
 	"candidate_not_found":   "404: no candidate of that id or key is known",
 	"sequence_unknown":      "404: the graph has not reached that sequence",
+	"entry_not_found":       "404: the registry has no such entry",
 	"job_id_taken":          "409: another document event used this job id",
 	"operation_reused":      "409: request_id was used for another body",
 	"stale_revision":        "409: the item moved since it was looked at",
+	"external_id_taken":     "409: another entry of the type has this external id; details.problems names it",
 	"job_not_held":          "412: the job is not held",
 	"job_ended":             "412: the job has ended",
 	"job_held":              "412: the job is held: decide on it first",
@@ -218,9 +220,12 @@ type Matched struct {
 	LLM       int `json:"llm"`
 }
 
-// Resolution counts of a job.
+// Resolution counts of a job. Exact counts every mention; of those, Registry took the identity of a known entity, and Ambiguous
+// have a name that several known entities have, so they kept their own.
 type Resolution struct {
 	Exact       int     `json:"exact"`
+	Registry    int     `json:"registry"`
+	Ambiguous   int     `json:"ambiguous"`
 	Compared    int     `json:"compared"`
 	Matched     Matched `json:"matched"`
 	Unclear     int     `json:"unclear"`

@@ -21,6 +21,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/outbox"
 	"github.com/factmill/factmill/services/committer/internal/query"
+	"github.com/factmill/factmill/services/committer/internal/registry"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -32,6 +33,7 @@ type Service struct {
 	metrics prometheus.Registerer
 	st      *store.Store
 	graphs  *graphs.Graphs
+	known   *registry.Registry
 	jobs    *jobs.Machine
 	ops     *operations.Operations
 	dead    *dead.Desk
@@ -83,6 +85,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, errors.Join(err, st.Close())
 	}
 	s.ops = operations.New(st)
+	s.known = registry.New(st, s.graphs, s.ops, registry.Options{Now: deps.Now})
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
