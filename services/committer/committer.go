@@ -23,6 +23,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/query"
 	"github.com/factmill/factmill/services/committer/internal/registry"
 	"github.com/factmill/factmill/services/committer/internal/store"
+	"github.com/factmill/factmill/services/committer/internal/vectors"
 )
 
 // Service is the committer.
@@ -42,6 +43,7 @@ type Service struct {
 	status  bus.Status
 	queues  *queues
 	links   *links.Linker
+	space   *space
 }
 
 // Errors of New that callers tell apart.
@@ -78,14 +80,23 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
+	s.ops = operations.New(st)
+	s.known = registry.New(st, s.graphs, s.ops, registry.Options{
+		Now: deps.Now, Queue: links.RelinkOps, OnChange: func(graph string, _ []string) { s.links.Notify(graph) },
+	})
+	met, err := vectors.NewFollowerMetrics(deps.Metrics)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	s.space = newSpace(cfg, st, s.graphs.Settings, met, deps.Log)
+	s.query.WithVectors(s.space.hub)
 	s.links, err = links.New(links.Config{Log: deps.Log}, links.Deps{
-		Store: st, Settings: s.graphs.Settings, Judge: judge{deps.Conn}, Committed: s.outbox.Notify, Metrics: deps.Metrics,
+		Store: st, Settings: s.graphs.Settings, Vectors: s.space, Aliases: s.known.Aliases, Ambiguous: s.ambiguous, Judge: judge{deps.Conn},
+		Committed: s.outbox.Notify, Metrics: deps.Metrics,
 	})
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	s.ops = operations.New(st)
-	s.known = registry.New(st, s.graphs, s.ops, registry.Options{Now: deps.Now})
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
@@ -117,6 +128,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		},
 		"jobs":    s.jobs.Run,
 		"links":   s.links.Run,
+		"vectors": s.space.Run,
 		"outbox":  s.outbox.Run,
 		"dead":    s.dead.Run,
 		"numbers": s.numbers,
@@ -149,6 +161,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 func (s *Service) committed(graph string) {
 	s.outbox.Notify(graph)
 	s.links.Notify(graph)
+	s.space.Notify(graph)
 }
 
 // requestLimit of verbs; jobs.get may wait that long.

@@ -49,3 +49,9 @@ func (s *Service) linked(st api.JobStatus) (api.JobStatus, error) {
 	}
 	return st, nil
 }
+
+// ambiguous says whether the registry knows several entities by a name.
+func (s *Service) ambiguous(graph, label, key string) (bool, error) {
+	all, err := s.known.Ambiguous(graph, label, key)
+	return len(all) > 1, err
+}

@@ -89,7 +89,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -180,6 +180,8 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("query", "records", verb(q.Records)),
 		endpoint("query", "export", verb(q.Export)),
 		long(endpoint("query", "verify", verb(s.verify))),
+		endpoint("vectors", "status", verb(bare(s.vectorsStatus))),
+		long(endpoint("vectors", "reembed", verb(bare(s.reembed)))),
 		endpoint("schema", "get", verb(g.SchemaGet)),
 		endpoint("schema", "put", verb(g.SchemaPut)),
 		endpoint("schema", "history", verb(bare(g.SchemaHistory))),

@@ -78,7 +78,9 @@ type Deps struct {
 	Vectors  Vectors
 	// Aliases that the registry declares for the entity of a label and folded name.
 	Aliases func(graph, label, key string) ([]string, error)
-	Judge   Judge
+	// Ambiguous says whether the registry knows several entities by a name: then its alias links nothing.
+	Ambiguous func(graph, label, key string) (bool, error)
+	Judge     Judge
 	// Committed is told that a graph has another sequence.
 	Committed func(graph string)
 	Metrics   prometheus.Registerer
@@ -198,13 +200,23 @@ func (l *Linker) Stats(graph, job string) (s api.Resolution, err error) {
 	return l.of(graph).rows.stats(job)
 }
 
+// RelinkOps are the rows that have entities compared anew, to be written with what changed; Notify must follow.
+func RelinkOps(graph string, entities []string) []store.Op {
+	var ops []store.Op
+	for _, e := range entities {
+		if v, ok := store.ParseID(e); ok {
+			ops = append(ops, rows{graph: graph}.op(relinkKey(v), []byte{1}))
+		}
+	}
+	return ops
+}
+
 // Relink has entities compared anew, whatever was found about them: what is declared about their names changed.
 func (l *Linker) Relink(ctx context.Context, graph string, entities []string) error {
-	f := l.of(graph)
-	if err := f.rows.relink(ctx, entities); err != nil {
+	if err := l.deps.Store.Write(ctx, RelinkOps(graph, entities), false); err != nil {
 		return err
 	}
-	f.notify()
+	l.Notify(graph)
 	return nil
 }
 

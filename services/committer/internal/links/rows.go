@@ -139,19 +139,6 @@ func (r rows) members(blocks []block, limit int, fn func(i int, v store.ID)) err
 
 func relinkKey(v store.ID) []byte { return append([]byte("r"), v[:]...) }
 
-// relink notes entities to be compared anew.
-func (r rows) relink(ctx context.Context, entities []string) error {
-	ops := make([]store.Op, 0, len(entities))
-	for _, e := range entities {
-		v, ok := store.ParseID(e)
-		if !ok {
-			return fmt.Errorf("%.60q is no entity's id", e)
-		}
-		ops = append(ops, r.op(relinkKey(v), []byte{1}))
-	}
-	return r.st.Write(ctx, ops, false)
-}
-
 // relinks lists some of the entities that have to be compared anew.
 func (r rows) relinks(limit int) (out []store.ID, err error) {
 	err = r.st.Scan(r.graph, space, []byte("r"), nil, limit, func(k, _ []byte) error {

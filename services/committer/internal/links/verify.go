@@ -87,7 +87,11 @@ func (v *verifier) entity(e store.ID) error {
 		if is.label != now.label {
 			continue
 		}
-		m, _ := v.w.rules.pair(linkage.Compare(name, v.w.prepare(o, is), v.w.rules.options), 0)
+		verdict, err := v.w.compare(now, name, is, v.w.prepare(o, is))
+		if err != nil {
+			return err
+		}
+		m, _ := v.w.rules.pair(verdict, 0)
 		if m.Found == "" {
 			continue
 		}

@@ -236,7 +236,11 @@ func (w *work) partners(ctx context.Context, v store.ID, n named, name *linkage.
 		other := w.prepare(o, is)
 		w.stats.Compared++
 		w.f.l.met.compared.Inc()
-		m, ask := w.rules.pair(linkage.Compare(name, other, w.rules.options), near[o])
+		verdict, err := w.compare(n, name, is, other)
+		if err != nil {
+			return nil, err
+		}
+		m, ask := w.rules.pair(verdict, near[o])
 		if ask {
 			said, ok, err := w.f.rows.said(pairOf(v, o))
 			if err != nil {
@@ -261,6 +265,24 @@ func (w *work) partners(ctx context.Context, v store.ID, n named, name *linkage.
 	}
 	w.wait(asks)
 	return found, nil
+}
+
+// compare compares two names. An alias by which the registry knows several entities is for a person to decide.
+func (w *work) compare(a named, x *linkage.Name, b named, y *linkage.Name) (linkage.Verdict, error) {
+	v := linkage.Compare(x, y, w.rules.options)
+	if v.Method != linkage.Alias || v.Outcome != linkage.Link || w.f.l.deps.Ambiguous == nil {
+		return v, nil
+	}
+	for _, n := range []struct{ label, key string }{{a.label, x.Key()}, {b.label, y.Key()}} {
+		several, err := w.f.l.deps.Ambiguous(w.f.graph, n.label, n.key)
+		if err != nil {
+			return v, fmt.Errorf("registry: %w", err)
+		}
+		if several {
+			v.Outcome = linkage.Unclear
+		}
+	}
+	return v, nil
 }
 
 // sharing lists the filed entities that share a blocking key.
