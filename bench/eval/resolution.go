@@ -65,6 +65,8 @@ type Resolution struct {
 	Wrong, Missed []string
 	Embedder      string
 	Link, Drop    float64 // its thresholds
+	// Bands are what methods left, by cosine.
+	Bands []Band
 	// Judged are the ways that AddJudge added.
 	Judged []string
 
@@ -77,7 +79,7 @@ type MethodTally struct{ LinkSame, LinkOther, UnclearSame, UnclearOther, VetoSam
 
 // RunResolution links every pair in every way; cosines are e's.
 func RunResolution(ctx context.Context, pairs []NamePair, e embed.Embedder) (*Resolution, error) {
-	r := &Resolution{All: map[string]*Tally{}, Kinds: map[string]map[string]*Tally{}, Method: map[linkage.Method]*MethodTally{}, Embedder: e.Name(), pairs: pairs}
+	r := &Resolution{All: map[string]*Tally{}, Kinds: map[string]map[string]*Tally{}, Method: map[linkage.Method]*MethodTally{}, Embedder: e.Name(), Bands: bands(), pairs: pairs}
 	r.Link, r.Drop = e.Thresholds()
 	for i, p := range pairs {
 		a, b := linkage.Prepare(p.Label, p.A, nil), linkage.Prepare(p.Label, p.B, nil)
@@ -94,7 +96,9 @@ func RunResolution(ctx context.Context, pairs []NamePair, e embed.Embedder) (*Re
 			sorted = linkage.Verdict{Method: linkage.TokenSort, Score: s, Outcome: linkage.Link}
 		}
 		methods := linkage.Compare(&a, &b, linkage.Options{})
-		cosine := methods.WithCosine(embed.Cosine(v[0], v[1]), r.Link, r.Drop)
+		near := embed.Cosine(v[0], v[1])
+		r.band(p, methods, near)
+		cosine := methods.WithCosine(near, r.Link, r.Drop)
 		for k, verdict := range []linkage.Verdict{exact, sorted, methods, cosine} {
 			r.tally(Ways[k], p, verdict, k == 2 && !shareBlock(&a, &b))
 		}
@@ -212,6 +216,7 @@ func (r *Resolution) Print(w io.Writer) error {
 		p.line("%-18s %5d %5d   %.3f  %.3f   %7d %6d %7d %6d", name, c.Found, c.Right, c.Precision(), of(c.Right, c.Gold), t.UnclearSame+t.UnclearOther, t.UnclearSame,
 			t.VetoSame+t.VetoOther, t.VetoSame)
 	}
+	r.printBands(p)
 	p.line("\n%-16s %5s %5s   %-19s  %-19s  %-19s  %-19s", "kind", "pairs", "same", Ways[0], Ways[1], Ways[2], Ways[3])
 	p.line("%-30s", "                               P     R     F1       P     R     F1       P     R     F1       P     R     F1")
 	for _, k := range sortedKeys(r.Kinds) {

@@ -17,9 +17,11 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/dead"
 	"github.com/factmill/factmill/services/committer/internal/graphs"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
+	"github.com/factmill/factmill/services/committer/internal/links"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/outbox"
 	"github.com/factmill/factmill/services/committer/internal/query"
+	"github.com/factmill/factmill/services/committer/internal/registry"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -31,6 +33,7 @@ type Service struct {
 	metrics prometheus.Registerer
 	st      *store.Store
 	graphs  *graphs.Graphs
+	known   *registry.Registry
 	jobs    *jobs.Machine
 	ops     *operations.Operations
 	dead    *dead.Desk
@@ -38,6 +41,7 @@ type Service struct {
 	query   *query.Queries
 	status  bus.Status
 	queues  *queues
+	links   *links.Linker
 }
 
 // Errors of New that callers tell apart.
@@ -70,11 +74,18 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	out := &outside{conn: deps.Conn}
 	s.jobs, err = jobs.New(st, s.graphs, out, jobs.Config{
 		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
-	}, s.outbox.Notify)
+	}, s.committed)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	s.links, err = links.New(links.Config{Log: deps.Log}, links.Deps{
+		Store: st, Settings: s.graphs.Settings, Judge: judge{deps.Conn}, Committed: s.outbox.Notify, Metrics: deps.Metrics,
+	})
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	s.ops = operations.New(st)
+	s.known = registry.New(st, s.graphs, s.ops, registry.Options{Now: deps.Now})
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
@@ -105,6 +116,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 			}, s.jobs)
 		},
 		"jobs":    s.jobs.Run,
+		"links":   s.links.Run,
 		"outbox":  s.outbox.Run,
 		"dead":    s.dead.Run,
 		"numbers": s.numbers,
@@ -131,6 +143,12 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, e)
 	}
 	return err
+}
+
+// committed is told of every graph that has news: events to publish, and perhaps names to compare.
+func (s *Service) committed(graph string) {
+	s.outbox.Notify(graph)
+	s.links.Notify(graph)
 }
 
 // requestLimit of verbs; jobs.get may wait that long.

@@ -27,6 +27,8 @@ type Config struct {
 	Slots int
 	// ModelTimeout bounds a call, and a request to the judge. Defaults to 10 minutes.
 	ModelTimeout time.Duration
+	// Names is how many answers of the registry are kept in memory. Defaults to 100,000.
+	Names int
 	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
 	Version string
 }
@@ -55,6 +57,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.ModelTimeout <= 0 {
 		c.ModelTimeout = 10 * time.Minute
+	}
+	if c.Names <= 0 {
+		c.Names = 100_000
 	}
 	if c.Version == "" {
 		c.Version = "0.0.0"

@@ -186,6 +186,12 @@ func TestMetrics(t *testing.T) {
 # HELP factmill_resolver_candidates_total Candidate records.
 # TYPE factmill_resolver_candidates_total counter
 factmill_resolver_candidates_total 2
+# HELP factmill_resolver_ambiguous_total Mentions whose name several known entities have.
+# TYPE factmill_resolver_ambiguous_total counter
+factmill_resolver_ambiguous_total 0
+# HELP factmill_resolver_known_total Mentions that took the identity of a known entity.
+# TYPE factmill_resolver_known_total counter
+factmill_resolver_known_total 0
 # HELP factmill_resolver_mentions_total Mentions resolved by exact name.
 # TYPE factmill_resolver_mentions_total counter
 factmill_resolver_mentions_total 6
@@ -259,5 +265,5 @@ func TestFromConfig(t *testing.T) {
 	require.Equal(t, Config{
 		Pinned: map[string]string{"resolver.top_k": "5"}, Concurrency: 3, ModelURL: url, Slots: 1, ModelTimeout: 10 * time.Minute,
 	}, FromConfig(cfg))
-	require.Equal(t, Config{Concurrency: 8, Schemas: 64, ModelURL: url, Slots: 1, ModelTimeout: 10 * time.Minute, Version: "0.0.0"}, Config{}.WithDefaults())
+	require.Equal(t, Config{Concurrency: 8, Schemas: 64, Names: 100_000, ModelURL: url, Slots: 1, ModelTimeout: 10 * time.Minute, Version: "0.0.0"}, Config{}.WithDefaults())
 }
