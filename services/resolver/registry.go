@@ -55,7 +55,7 @@ func newNames(ask func(ctx context.Context, graph string, req api.RegistryLookup
 	return &names{ask: ask}
 }
 
-// open lets it remember up to n answers; close ends the cache's goroutine. Neither runs beside Lookup.
+// open lets it remember up to most answers; it comes before Lookup. close ends the cache's goroutine: then nothing is remembered.
 func (n *names) open(most int) error {
 	kept, err := ristretto.NewCache(&ristretto.Config[string, resolve.Entry]{
 		NumCounters: int64(10 * most), MaxCost: int64(most), BufferItems: 64, IgnoreInternalCost: true,
@@ -67,10 +67,7 @@ func (n *names) open(most int) error {
 	return nil
 }
 
-func (n *names) close() {
-	n.kept.Close()
-	n.kept = nil
-}
+func (n *names) close() { n.kept.Close() }
 
 // maxAsked bytes of names are asked about at once, besides their number: a request is far below the limit of a message.
 const maxAsked = 128 << 10

@@ -88,6 +88,19 @@ func TestKnownEntities(t *testing.T) {
 	}
 }
 
+func TestAClosedCacheRemembersNothing(t *testing.T) {
+	b := &book{entries: map[string]resolve.Entry{"ada": {Key: "x"}}}
+	n := newNames(b.ask)
+	require.NoError(t, n.open(10))
+	n.close()
+	for range 2 {
+		got, err := n.Lookup(t.Context(), events.Job{Graph: "g", RegistryRevision: 1}, []resolve.Name{{Label: "Person", Key: "ada"}})
+		require.NoError(t, err)
+		require.Equal(t, resolve.Known{{Label: "Person", Key: "ada"}: {Key: "x"}}, got)
+	}
+	require.Len(t, b.asked, 2)
+}
+
 func TestRegistryFaults(t *testing.T) {
 	in := extracted(t)
 	in.Job.RegistryRevision = 1
