@@ -60,21 +60,23 @@ func goFiles(t *testing.T, fn func(path string, imports []string)) {
 
 // may says which of our packages a package of pkg/ may import: cmd → services → app, bus → api, events → graph, schema → fingerprint.
 var may = map[string][]string{
-	"pkg/fingerprint": {},
-	"pkg/token":       {},
-	"pkg/fault":       {},
-	"pkg/failpoint":   {},
-	"pkg/schema":      {"pkg/fingerprint"},
-	"pkg/graph":       {"pkg/fingerprint"},
-	"pkg/settings":    {"pkg/fingerprint", "pkg/schema"},
-	"pkg/schemacache": {"pkg/schema"},
-	"pkg/embed":       {"pkg/fingerprint"},
-	"pkg/linkage":     {"pkg/fingerprint"},
-	"pkg/events":      {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
-	"pkg/bundle":      {"pkg/events", "pkg/graph"},
-	"pkg/api":         {"pkg/events", "pkg/graph"},
-	"pkg/bus":         {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
-	"pkg/app":         {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events"},
+	"pkg/fingerprint":  {},
+	"pkg/token":        {},
+	"pkg/fault":        {},
+	"pkg/failpoint":    {},
+	"pkg/schema":       {"pkg/fingerprint"},
+	"pkg/graph":        {"pkg/fingerprint"},
+	"pkg/settings":     {"pkg/fingerprint", "pkg/schema"},
+	"pkg/schemacache":  {"pkg/schema"},
+	"pkg/embed":        {"pkg/fingerprint"},
+	"pkg/embed/ollama": {"pkg/embed"},
+	"pkg/linkage":      {"pkg/fingerprint"},
+	"pkg/llm":          {"pkg/fault"},
+	"pkg/events":       {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
+	"pkg/bundle":       {"pkg/events", "pkg/graph"},
+	"pkg/api":          {"pkg/events", "pkg/graph"},
+	"pkg/bus":          {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
+	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events"},
 }
 
 func TestDependencyRule(t *testing.T) {
@@ -123,7 +125,7 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/nats-server":     {"pkg/bus/embedded", "pkg/testkit", "integration", "bench"},
 	"github.com/nats-io/nats.go":         {"pkg/bus", "pkg/testkit", "services", "cmd", "integration", "bench"},
 	"github.com/milvus-io/milvus-sdk-go": {"services/committer/internal/vectors/milvus"},
-	"github.com/ollama/ollama":           {"services/extractor/internal/model", "services/resolver/internal/model"},
+	"github.com/ollama/ollama":           {"pkg/llm", "pkg/embed/ollama"},
 	"github.com/klippa-app/go-pdfium":    {"services/loader/internal/pdf"},
 	"github.com/tetratelabs/wazero":      {"services/loader/internal/pdf"},
 }

@@ -16,8 +16,8 @@ func (c *cli) searchCmd() *cobra.Command {
 	var metadata []string
 	cmd := &cobra.Command{
 		SuggestFor: []string{"find", "query", "grep"}, Use: "search QUERY", Short: "Search entities, relations and texts", Args: cobra.MinimumNArgs(1),
-		Long:    "Search names and texts by words, best first. Unreviewed candidates are never among the hits.",
-		Example: "  factmill search 'telescope mirror'\n  factmill search ada --kinds entity --label Person\n  factmill search grant --scope public --metadata year=2024 --limit 20",
+		Long:    "Search names and texts, best first: by their words, by the vectors of names and texts (--mode vector; misspelt names, and with a model what means the same), or by both\n(--mode hybrid). Unreviewed candidates are never among the hits.",
+		Example: "  factmill search 'telescope mirror'\n  factmill search ada --kinds entity --label Person\n  factmill search 'ada lovelase' --mode hybrid\n  factmill search grant --scope public --metadata year=2024 --limit 20",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if req.Q = strings.Join(args, " "); strings.TrimSpace(req.Q) == "" {
 				return usagef("give at least one word to search for")

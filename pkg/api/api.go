@@ -59,8 +59,14 @@ var Codes = map[string]string{
 	"dead_letter_not_found": "404: no such dead letter",
 	"too_large":             "413: the request or its reply is over the limit",
 	"busy":                  "429: too many requests are under way; try again",
+	"model_missing":         "412: the model server does not have the model that was named",
+	"model_differs":         "412: the model server has another model under that name than was asked for",
+	"model_unreachable":     "503: nobody answers at the model server's address, or it lets nobody in; the message names it",
+	"model_busy":            "503: the model server said that it is busy, several times over; try again",
 	"no_space":              "503: the free disk space is below the reserve; new work waits",
 	"not_ready":             "503: the service is not ready",
+	"no_vectors":            "503: the service keeps no vectors, or their embedder does not answer; the message names the way out",
+	"embedder_mismatch":     "412: the graph's vectors are another embedder's: `factmill reembed` makes them anew",
 	"internal":              "500: something failed inside; the log says more",
 }
 
@@ -114,6 +120,19 @@ const (
 
 // Ended says whether a job state is final.
 func Ended(state string) bool { return state == JobCommitted || state == JobRolledBack }
+
+// StageLinker is the stage of a job's progress that compares names behind the commit; a committed job has it while it is not done.
+const StageLinker = "linker"
+
+// Settled says whether nothing more will happen for a job by itself: it has ended, and its names are compared, or something hinders that.
+func Settled(s JobStatus) bool {
+	for _, p := range s.Progress {
+		if p.Stage == StageLinker && p.Waiting > 0 && p.Why == "" {
+			return false
+		}
+	}
+	return Ended(s.State)
+}
 
 // DocumentCounts of a job.
 type DocumentCounts struct {

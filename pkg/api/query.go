@@ -57,7 +57,8 @@ type Filters struct {
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 
-// Search asks for entities, relations and chunks by their words.
+// Search asks for entities, relations and chunks by their words (mode lexical, the default), for entities and chunks by the vectors of
+// names and texts (vector), or for both, fused by rank (hybrid). as_of goes with lexical only. Filters hold in every mode.
 type Search struct {
 	Q       string   `json:"q"`
 	Mode    string   `json:"mode,omitempty"`
@@ -81,6 +82,8 @@ type Hit struct {
 type SearchReply struct {
 	Seq  uint64 `json:"seq"`
 	Hits []Hit  `json:"hits"`
+	// Incomplete says that the filters left too few of the 5,000 nearest vectors of a kind; further ones were not looked at.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // Neighbors asks for what stands around an entity.

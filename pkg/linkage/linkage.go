@@ -65,7 +65,8 @@ const (
 	Nickname Method = "nickname"
 	// MiddleName: a given name more on one side. Unclear.
 	MiddleName Method = "middle name"
-	// ShortName: a family name alone, with or without title. Unclear; nothing for very frequent ones.
+	// ShortName: a family name alone. Links behind a title as Mr. (Mr. Holmes, Sherlock Holmes) unless that is said of the other sex, else
+	// unclear; nothing for very frequent names.
 	ShortName Method = "short name"
 	// Acronym: the first letters of the words. Links from four letters on; WHO has too many readings and is unclear.
 	Acronym Method = "acronym"

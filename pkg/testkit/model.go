@@ -121,18 +121,21 @@ type Model struct {
 	cancel  context.CancelFunc
 	serving sync.WaitGroup // handlers, also those that took over their connection
 
-	mu      sync.Mutex // guards what follows
-	addr    string     // host:port, the same after a restart
-	digest  string
-	reply   func(ModelCall) ModelReply
-	turn    int
-	log     *modelLog
-	arrived chan struct{} // closed and replaced whenever a call arrives
+	mu     sync.Mutex // guards what follows
+	addr   string     // host:port, the same after a restart
+	digest string
+	reply  func(ModelCall) ModelReply
+	// embedReply is nil for the zero reply.
+	embedReply func(ModelEmbedCall) ModelEmbedReply
+	turn       int
+	log        *modelLog
+	arrived    chan struct{} // closed and replaced whenever a call arrives
 }
 
 // modelLog is what is remembered since the last Reset. Guarded by Model.mu.
 type modelLog struct {
 	calls         []ModelCall
+	embeds        []ModelEmbedCall
 	inFlight, max int
 	busy          Busyness
 }

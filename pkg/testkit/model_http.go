@@ -107,29 +107,6 @@ func (m *Model) show(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (m *Model) embed(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
-	var q embedRequest
-	if !readModelJSON(w, r, &q) || !m.knows(w, q.Model) {
-		return
-	}
-	var texts []string
-	var one string
-	if json.Unmarshal(q.Input, &one) == nil {
-		texts = []string{one}
-	} else if json.Unmarshal(q.Input, &texts) != nil {
-		writeModelError(w, http.StatusBadRequest, "invalid input type")
-		return
-	}
-	a := embedResponse{Model: q.Model, Embeddings: [][]float32{}}
-	for _, s := range texts {
-		a.Embeddings = append(a.Embeddings, embedding(s, m.opt.EmbedSize))
-		a.PromptEvalCount += roughTokens(len(s))
-	}
-	a.TotalDuration = int64(time.Since(start))
-	writeModelJSON(w, http.StatusOK, a)
-}
-
 // embedding is a vector of length 1 that depends on s and size alone.
 func embedding(s string, size int) []float32 {
 	rnd := rand.New(rand.NewChaCha8(sha256.Sum256([]byte(s))))

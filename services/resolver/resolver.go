@@ -128,6 +128,7 @@ type Service struct {
 	*Stage
 	cfg    Config
 	deps   app.Deps
+	judge  *Judge
 	status bus.Status
 	names  *names
 }
@@ -140,6 +141,9 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	var err error
 	s.Stage, err = NewStage(s.cfg, s.deps, schemacache.New(s.fetch, s.cfg.Schemas))
 	if err != nil {
+		return nil, err
+	}
+	if s.judge, err = NewJudge(s.cfg, s.deps); err != nil {
 		return nil, err
 	}
 	s.names = newNames(s.lookup)
@@ -172,6 +176,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer s.judge.Close()
 	if err := s.names.open(s.cfg.Names); err != nil {
 		return err
 	}
@@ -180,7 +185,8 @@ func (s *Service) Run(ctx context.Context) error {
 	go func() {
 		defer stop()
 		info := bus.ServiceInfo{Name: Name, Version: s.cfg.Version, Description: "finds out which entities mentions are"}
-		listed <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
+		listed <- s.deps.Conn.Serve(ctx, info, []bus.Endpoint{s.judge.endpoint()},
+			bus.ServeOptions{Workers: s.judge.workers() + 2, Nouns: []string{"match"}, Ready: s.Ready, Log: s.deps.Log})
 	}()
 	err := s.deps.Conn.Run(ctx, bus.RunConfig{
 		Service: Name, Stream: bus.StreamExtracted, Durable: bus.DurableResolver, Concurrency: s.cfg.Concurrency,

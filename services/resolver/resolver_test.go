@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -260,6 +261,9 @@ func TestFetchChecksTheGraph(t *testing.T) {
 func TestFromConfig(t *testing.T) {
 	cfg, err := app.LoadConfig("", []string{"FACTMILL_RESOLVER_TOP_K=5"}, map[string]string{"resolver.concurrency": "3"})
 	require.NoError(t, err)
-	require.Equal(t, Config{Pinned: map[string]string{"resolver.top_k": "5"}, Concurrency: 3}, FromConfig(cfg))
-	require.Equal(t, Config{Concurrency: 8, Schemas: 64, Names: 100_000, Version: "0.0.0"}, Config{}.WithDefaults())
+	url := "http://127.0.0.1:11434"
+	require.Equal(t, Config{
+		Pinned: map[string]string{"resolver.top_k": "5"}, Concurrency: 3, ModelURL: url, Slots: 1, ModelTimeout: 10 * time.Minute,
+	}, FromConfig(cfg))
+	require.Equal(t, Config{Concurrency: 8, Schemas: 64, Names: 100_000, ModelURL: url, Slots: 1, ModelTimeout: 10 * time.Minute, Version: "0.0.0"}, Config{}.WithDefaults())
 }

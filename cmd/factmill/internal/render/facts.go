@@ -228,6 +228,9 @@ func Hits(w io.Writer, r api.SearchReply) error {
 	for i, h := range r.Hits {
 		p.hit(i+1, h)
 	}
+	if r.Incomplete {
+		p.f("the filters left few of the nearest vectors, and there are more: --mode lexical looks through all")
+	}
 	return p.err
 }
 

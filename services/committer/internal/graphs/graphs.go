@@ -284,6 +284,12 @@ func (g *Graphs) settings(name string) (settingsRow, error) {
 	return row, nil
 }
 
+// Settings returns the pipeline settings of a graph.
+func (g *Graphs) Settings(name string) (settings.Pipeline, error) {
+	row, err := g.settings(name)
+	return row.Pipeline, err
+}
+
 // SettingsPut answers settings.put.
 func (g *Graphs) SettingsPut(ctx context.Context, name string, req api.SettingsPut) (api.SettingsReply, error) {
 	g.mu.Lock()

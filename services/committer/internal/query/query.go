@@ -27,6 +27,7 @@ type Schemas interface {
 type Queries struct {
 	st      *store.Store
 	schemas Schemas
+	vectors Vectors // nil: none
 	// maxGroup is the constant, less in tests.
 	maxGroup int
 }

@@ -51,12 +51,14 @@ type search struct {
 	want   int // chunks looked at closely
 	hits   []hit
 	read   map[docAt]store.Stated
+	cut    bool // the filters left too few of the nearest vectors that are looked at
 }
 
 // Search answers query.search: entities by their names (the whole name, its beginning, its words), relations by the words of
 // their quotes, chunks by the words of their text (BM25, and how much of the query one passage has under its headings and title),
 // best first. Question words and other function words count only where the query has nothing else. Scores lie between 0 and
-// about 2 and compare hits of one reply only. Nothing that waits for review is found. Filters: a label admits entities of that type or below it, relations of
+// about 2 and compare hits of one reply only. Mode vector finds entities and chunks by the cosine of their name or text to the query, which is the score, 0…1; mode
+// hybrid fuses that with the list of the words by ranks (fuse), with scores up to 2/61. Nothing that waits for review is found. Filters: a label admits entities of that type or below it, relations of
 // that type, and chunks that mention such an entity; the others admit documents, and what is shown rests on those alone.
 func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.SearchReply, error) {
 	out := api.SearchReply{Hits: []api.Hit{}}
@@ -80,12 +82,39 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 		out.Seq = v.sn.Seq()
 		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{}}
 		s.setLabels(req.Filters.Labels)
-		if err := s.run(kinds); err != nil {
+		if err := q.find(s, req.Mode, kinds, limit); err != nil {
 			return err
 		}
+		out.Incomplete = s.cut
 		return s.fill(limit, &out)
 	})
 	return out, err
+}
+
+// find fills s.hits, best first.
+func (q *Queries) find(s *search, mode string, kinds map[string]bool, limit int) error {
+	if mode != modeVector && mode != modeHybrid {
+		return s.run(kinds)
+	}
+	if q.vectors == nil {
+		return api.Errorf(503, "no_vectors", "this service keeps no vectors: search with mode lexical")
+	}
+	if mode == modeVector {
+		if err := s.weigh(); err != nil {
+			return err
+		}
+		return s.near(q.vectors, kinds, limit)
+	}
+	if err := s.run(kinds); err != nil {
+		return err
+	}
+	byWords := s.hits
+	s.hits = nil
+	if err := s.near(q.vectors, kinds, s.want); err != nil {
+		return err
+	}
+	s.hits = fuse(byWords, s.hits)
+	return nil
 }
 
 func checkSearch(req api.Search) (map[string]bool, *api.Error) {
@@ -96,9 +125,11 @@ func checkSearch(req api.Search) (map[string]bool, *api.Error) {
 		return nil, badValue("q has %d bytes: at most %d", len(req.Q), maxQuery)
 	}
 	switch req.Mode {
-	case "", "lexical":
-	case "vector", "hybrid":
-		return nil, badValue("mode is %q: this graph has no vectors, search it with lexical", req.Mode)
+	case "", modeLexical:
+	case modeVector, modeHybrid:
+		if req.AsOf != 0 {
+			return nil, badValue("as_of with mode %s: vectors are of now; search with mode lexical", req.Mode)
+		}
 	default:
 		return nil, badValue("mode is %q: it must be lexical, vector or hybrid", clip(req.Mode))
 	}
@@ -110,6 +141,9 @@ func checkSearch(req api.Search) (map[string]bool, *api.Error) {
 		default:
 			return nil, badValue("kinds has %q: it takes entity, relation, chunk", clip(k))
 		}
+	}
+	if req.Mode == modeVector && len(kinds) == 1 && kinds[hitRelation] {
+		return nil, badValue("kinds is relation: relations have no vectors; search with mode lexical or hybrid")
 	}
 	if len(kinds) == 0 {
 		kinds[hitEntity], kinds[hitRelation], kinds[hitChunk] = true, true, true

@@ -31,18 +31,9 @@ type chunkHit struct {
 // chunks finds the open, admitted chunks that fit the query best, best first, with scores from 0 to 1. Rare terms come first;
 // once maxScored chunks have a score, more common terms only raise those.
 func (s *search) chunks() ([]chunkHit, error) {
-	counts, err := s.v.sn.Counts()
+	df, err := s.frequencies()
 	if err != nil {
 		return nil, err
-	}
-	df := map[string]int{}
-	for _, t := range s.terms {
-		err := s.v.sn.Postings(t, func(store.Posting) error { df[t]++; return s.v.tick() })
-		if err != nil {
-			return nil, err
-		}
-		s.weight[t] = lexical.IDF(int(counts.ChunkNo), df[t])
-		s.total += s.weight[t]
 	}
 	rare := slices.Clone(s.terms)
 	slices.SortStableFunc(rare, func(a, b string) int { return df[a] - df[b] })
@@ -65,6 +56,24 @@ func (s *search) chunks() ([]chunkHit, error) {
 		return nil, err
 	}
 	return picked, s.score(picked)
+}
+
+// frequencies says how many chunks each term is in, and sets the weights.
+func (s *search) frequencies() (map[string]int, error) {
+	counts, err := s.v.sn.Counts()
+	if err != nil {
+		return nil, err
+	}
+	df := map[string]int{}
+	for _, t := range s.terms {
+		err := s.v.sn.Postings(t, func(store.Posting) error { df[t]++; return s.v.tick() })
+		if err != nil {
+			return nil, err
+		}
+		s.weight[t] = lexical.IDF(int(counts.ChunkNo), df[t])
+		s.total += s.weight[t]
+	}
+	return df, nil
 }
 
 // pick resolves the best scored chunks until enough of them are open and admitted.

@@ -91,7 +91,7 @@ func TestSearch(t *testing.T) {
 	require.Equal(t, "entity Ada Lovelace", found(t, all)[0])
 	require.Greater(t, len(all.Hits), 4)
 
-	for _, req := range []api.Search{{}, {Q: " "}, {Q: "x", Mode: "vector"}, {Q: "x", Mode: "fuzzy"}, {Q: "x", Kinds: []string{"candidate"}}, {Q: "x", Limit: 101},
+	for _, req := range []api.Search{{}, {Q: " "}, {Q: "x", Mode: "vector", AsOf: 1}, {Q: "x", Mode: "vector", Kinds: []string{"relation"}}, {Q: "x", Mode: "fuzzy"}, {Q: "x", Kinds: []string{"candidate"}}, {Q: "x", Limit: 101},
 		{Q: strings.Repeat("x", maxQuery+1)}, {Q: "x", Filters: api.Filters{Labels: make([]string, maxFilter+1)}}} {
 		_, err := d.q.Search(t.Context(), g, req)
 		requireRefused(t, err, 400, "bad_value")

@@ -424,6 +424,20 @@ func (x *Index) Size() (vectors int, memory int64) {
 	return len(x.where), memory + int64(len(x.where))*80
 }
 
+// Labels that have vectors of a kind, sorted.
+func (x *Index) Labels(k Kind) []string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var out []string
+	for key := range x.shards {
+		if key.kind == k {
+			out = append(out, key.label)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Count is how many vectors of a kind there are.
 func (x *Index) Count(_ context.Context, k Kind) (int64, error) {
 	x.mu.RLock()

@@ -205,3 +205,24 @@ func TestNumbersAreFoundExactly(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkChunk embeds one chunk of 600 tokens and puts it into the index.
+func BenchmarkChunk(b *testing.B) {
+	text := strings.Repeat("The guide camera of the telescope was replaced in spring because its cooler had failed twice. ", 32)[:2800]
+	x := openIndex(b)
+	b.Run("embed", func(b *testing.B) {
+		for b.Loop() {
+			_ = hashed(text)
+		}
+	})
+	i := 0
+	b.Run("put", func(b *testing.B) {
+		v := hashed(text)
+		for b.Loop() {
+			i++
+			if err := x.Upsert(b.Context(), []Item{{Ref{Chunk, idOf(i)}, "", text, v}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -3,7 +3,6 @@ package vectors
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/factmill/factmill/pkg/embed"
@@ -36,6 +35,7 @@ type query struct {
 	vector []float32
 	weight []float64 // by feature
 	levels levels
+	counts counts
 	k      int
 	drop   float64
 	floor  float64   // no score under it can be among the hits
@@ -56,6 +56,7 @@ func (q *query) weigh() {
 		q.weight[2*d], q.weight[2*d+1] = float64(v), -float64(v)
 	}
 	q.levels = levelsOf(q.weight)
+	q.counts = countsOf(q.weight)
 }
 
 // take remembers a vector whose score lies within low and high, and raises the floor when k are known to be better.
@@ -159,25 +160,24 @@ type search struct {
 
 // group looks for parts that the query contains well enough.
 func (s *search) group(g *group) {
-	need := s.cut * float64(g.step) / steps * rootLow(g.squares)
-	s.stats.Sketched += len(g.sketches)
-	least := s.levels.least(need, g.doubles)
-	in := s.levels.planes[0]
-	for i := range g.sketches {
-		k := &g.sketches[i]
-		if bits.OnesCount64(k[0]&in[0])+bits.OnesCount64(k[1]&in[1])+bits.OnesCount64(k[2]&in[2])+bits.OnesCount64(k[3]&in[3]) < least ||
-			!s.levels.reaches(k, g.second(i), g.extra, need) {
-			continue
+	s.stats.Sketched += len(g.parts)
+	if g.matrix.n == 0 {
+		for i := range g.parts {
+			s.part(g, i)
 		}
-		s.stats.Summed++
-		var sum float64
-		for _, f := range g.keys[i*int(g.n) : (i+1)*int(g.n)] {
-			sum += s.weight[f]
-		}
-		if sum < need {
-			continue
-		}
-		s.list(g.parts[i], &s.words.parts[g.parts[i]].lists[g.lists[i]], sum)
+		return
+	}
+	g.matrix.lanes(&s.counts, 0, s.counts.least(s.cut*float64(g.bar)/4, int(g.doubles)), func(lane int) { s.part(g, lane) })
+}
+
+// part sums one up, and looks at its names where that is enough.
+func (s *search) part(g *group, i int) {
+	s.stats.Summed++
+	p := &s.words.parts[g.parts[i]]
+	l := &p.lists[g.lists[i]]
+	sum := s.score(p)
+	if sum >= s.cut*float64(l.step)/steps*rootLow(p.squares) {
+		s.list(g.parts[i], l, sum)
 	}
 }
 
@@ -187,7 +187,12 @@ func (s *search) list(part uint32, l *list, sum float64) {
 	for _, o := range l.slots {
 		s.slot(part, sum, o)
 	}
-	s.stats.Sketched += len(l.more)
+	s.stats.Sketched += len(l.more) + l.names
+	for i := range l.bunches {
+		c := &l.bunches[i]
+		least := s.counts.least(s.cut*float64(c.key.quarters)/4-sum, int(c.key.doubles))
+		c.matrix.lanes(&s.counts, 1, least, func(lane int) { s.slot(part, sum, c.slots[lane]) })
+	}
 	in := &s.levels.up[0]
 	for i := range l.more {
 		o := &l.more[i]

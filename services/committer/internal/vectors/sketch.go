@@ -9,17 +9,6 @@ import (
 	"github.com/factmill/factmill/pkg/embed"
 )
 
-// sketches of features: of all, and of those whose bit was taken; extra is how many had neither.
-func sketches(fs []embed.Feature) (once, twice sketch, extra uint8) {
-	for _, f := range fs {
-		if once.has(f) {
-			twice.add(f)
-		}
-		once.add(f)
-	}
-	return once, twice, uint8(min(math.MaxUint8, len(fs)-once.common(&all)-twice.common(&all)))
-}
-
 // wide has a bit for each feature, by its place modulo 512: for vectors of up to 256 numbers it says which features there are.
 type wide [8]uint64
 
@@ -49,9 +38,6 @@ func wideOf(fs []embed.Feature) (once wide, twice sketch, extra uint8) {
 	}
 	return once, twice, uint8(min(math.MaxUint8, n))
 }
-
-// all features.
-var all = sketch{math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64}
 
 func (s *sketch) common(o *sketch) int {
 	return bits.OnesCount64(s[0]&o[0]) + bits.OnesCount64(s[1]&o[1]) + bits.OnesCount64(s[2]&o[2]) + bits.OnesCount64(s[3]&o[3])
@@ -108,31 +94,11 @@ func levelsOf(weight []float64) (l levels) {
 	return l
 }
 
-// least is how many bits of planes[0] a sketch with extra features must have to weigh need: a first, coarse bound.
-func (l *levels) least(need float64, extra uint8) int {
-	switch {
-	case need <= 0 || extra == math.MaxUint8:
-		return 0
-	case l.top == 0:
-		return math.MaxInt
-	}
-	return int(math.Ceil(need/l.top*(1-slack))) - int(extra)
-}
-
-// wideReaches is reaches of a wide sketch; it takes off what weighs less than nothing.
+// wideReaches says whether the features of a post may weigh need or more; it takes off what weighs less than nothing.
 func (l *levels) wideReaches(o *post, need float64) bool {
 	need -= float64(o.extra) * l.top
 	for i := range l.n {
 		need -= float64(o.rest.common(&l.up[i])-o.rest.common(&l.down[i])+o.twice.common(&l.planes[i])) * l.lift[i]
 	}
 	return need <= slack || o.extra == math.MaxUint8
-}
-
-// reaches says whether features may weigh need or more: those of a sketch, those whose bit in it was taken, and extra ones.
-func (l *levels) reaches(s, twice *sketch, extra uint8, need float64) bool {
-	need -= float64(extra) * l.top
-	for i := range l.n {
-		need -= float64(s.common(&l.planes[i])+twice.common(&l.planes[i])) * l.lift[i]
-	}
-	return need <= 0 || extra == math.MaxUint8
 }

@@ -19,8 +19,8 @@ import (
 // covered by the query as well as a whole name; frequent parts get more than they can bring, at the cost of the rare ones, so that a name is
 // looked for under its rare words.
 //
-// All parts are looked at in a first pass that takes a few nanoseconds for each: a sketch of 256 bits gives an upper bound of u·V. Under a
-// part that is near enough, the names that have it are looked at in the same way, with one of their other parts. The bounds are
+// All parts are looked at in a first pass that takes about a nanosecond for each: a count of the features that query and part share (matrix) gives an
+// upper bound of u·V. Under a part that is near enough, the names that have it are looked at in the same way, with their other parts. The bounds are
 // safe: no name of t or more is left out. Time grows with the words that a label has, and with the names that share a word of the query.
 const (
 	maxParts = 4
@@ -28,8 +28,9 @@ const (
 	maxFeatures = 600
 	// steps in 1 of bj / |Vj|: the names of a part are grouped by the least of theirs, rounded down.
 	steps = 16
-	// many names under a part are kept with sketches.
-	many = 8
+	// many names under a part are kept with sketches, and crowded ones in matrices.
+	many    = 8
+	crowded = 1024
 	// A part that frequent names have, has overShare times its share, as long as that leaves the others underShare of theirs.
 	frequent   = 200
 	overShare  = 1.3
@@ -75,12 +76,14 @@ type part struct {
 
 // list is names with a part; those with a higher share of it are apart, for they are hardly looked for here.
 type list struct {
-	over  bool  // these have overShare of it
-	step  uint8 // the least share of these
-	group int32 // where it is in groups, and at which place in that; -1 before it is
-	place int32
-	slots []uint32
-	more  []post // in place of slots when there are many
+	over    bool  // these have overShare of it
+	step    uint8 // the least share of these
+	group   int32 // where it is in groups, and at which place in that; -1 before it is
+	place   int32
+	slots   []uint32
+	more    []post  // in place of slots when there are many
+	bunches []bunch // in place of both when there are more; names is then how many
+	names   int
 }
 
 // post is a name under a part.
@@ -94,21 +97,16 @@ type post struct {
 
 // groupKey is what parts of one group have in common.
 type groupKey struct {
-	squares int32
-	n       uint16 // features
-	step    uint8
-	doubles uint8 // features whose bit was taken
-	extra   uint8 // of these, those whose bit among such was taken too
+	bar     uint16 // least share of the length, times that of the part, in quarters rounded down
+	doubles uint8
 }
 
 // group is parts with one bound.
 type group struct {
 	groupKey
-	sketches []sketch
-	twice    []sketch // where there are doubles
-	parts    []uint32
-	lists    []uint8         // of each part
-	keys     []embed.Feature // n of each part: here they lie side by side
+	matrix matrix // empty while there are few
+	parts  []uint32
+	lists  []uint8 // of each part
 }
 
 func newWords(size int) *words {
@@ -243,24 +241,39 @@ func (x *words) post(p uint32, step uint8, over bool, at uint32) {
 		l.step = step
 		x.group(p, uint8(i))
 	}
-	if l.more == nil && len(l.slots) < many {
+	switch {
+	case l.bunches != nil:
+		x.enter(l, p, at)
+	case len(l.more) >= crowded:
+		for _, o := range l.more {
+			x.enter(l, p, o.slot)
+		}
+		l.more = nil
+		x.enter(l, p, at)
+	case l.more == nil && len(l.slots) < many:
 		l.slots = append(l.slots, at)
-		return
+	default:
+		for _, o := range l.slots {
+			l.more = append(l.more, x.postOf(p, o))
+		}
+		l.slots = nil
+		l.more = append(l.more, x.postOf(p, at))
 	}
-	for _, o := range l.slots {
-		l.more = append(l.more, x.postOf(p, o))
-	}
-	l.slots = nil
-	l.more = append(l.more, x.postOf(p, at))
 }
 
-// group enters a list of a part where those are that need the same.
+// enter puts a name where many are.
+func (x *words) enter(l *list, p, at uint32) {
+	rest := x.restOf(p, at)
+	k := bunchKey{quarters(root(x.slots[at].squares)), doublesOf(rest)}
+	l.bunches = enter(l.bunches, k, rest, at)
+	l.names++
+}
+
+// group enters a list of a part where those are that need about the same.
 func (x *words) group(p uint32, l uint8) {
 	pt := &x.parts[p]
-	key := x.featuresOf(p)
-	once, twice, extra := sketches(key)
-	k := groupKey{squares: pt.squares, n: uint16(len(key)), step: pt.lists[l].step,
-		doubles: uint8(min(math.MaxUint8, len(key)-once.common(&all))), extra: extra}
+	fs := x.featuresOf(p)
+	k := groupKey{quarters(float64(pt.lists[l].step) / steps * root(pt.squares)), doublesOf(fs)}
 	i, ok := x.at[k]
 	if !ok {
 		i = len(x.groups)
@@ -269,22 +282,16 @@ func (x *words) group(p uint32, l uint8) {
 	}
 	g := &x.groups[i]
 	pt.lists[l].group, pt.lists[l].place = int32(i), int32(len(g.parts))
-	g.sketches = append(g.sketches, once)
-	if k.doubles > 0 {
-		g.twice = append(g.twice, twice)
-	}
 	g.parts = append(g.parts, p)
 	g.lists = append(g.lists, l)
-	g.keys = append(g.keys, key...)
-}
-
-var none sketch
-
-func (g *group) second(i int) *sketch {
-	if g.doubles == 0 {
-		return &none
+	switch {
+	case g.matrix.n > 0:
+		g.matrix.add(fs)
+	case len(g.parts) == fewLanes:
+		for _, p := range g.parts {
+			g.matrix.add(x.featuresOf(p))
+		}
 	}
-	return &g.twice[i]
 }
 
 // ungroup takes a list out of its group; the group's last one takes its place.
@@ -293,22 +300,26 @@ func (x *words) ungroup(l *list) {
 		return
 	}
 	g := &x.groups[l.group]
-	at, last, n := int(l.place), len(g.parts)-1, int(g.n)
-	if g.doubles > 0 {
-		g.twice[at] = g.twice[last]
-		g.twice = g.twice[:last]
+	at, last := int(l.place), len(g.parts)-1
+	if g.matrix.n > 0 {
+		g.matrix.replace(at, x.featuresOf(g.parts[at]), x.featuresOf(g.parts[last]))
 	}
-	g.sketches[at], g.parts[at], g.lists[at] = g.sketches[last], g.parts[last], g.lists[last]
-	copy(g.keys[at*n:(at+1)*n], g.keys[last*n:])
+	g.parts[at], g.lists[at] = g.parts[last], g.lists[last]
 	x.parts[g.parts[at]].lists[g.lists[at]].place = int32(at)
-	g.sketches, g.parts, g.lists, g.keys = g.sketches[:last], g.parts[:last], g.lists[:last], g.keys[:last*n]
+	g.parts, g.lists = g.parts[:last], g.lists[:last]
 }
 
 // postOf makes the entry of a slot under one of its parts.
 func (x *words) postOf(p, at uint32) post {
 	s := &x.slots[at]
 	out := post{slot: at, squares: uint16(min(s.squares, math.MaxUint16))}
-	var rest []embed.Feature
+	out.rest, out.twice, out.extra = wideOf(x.restOf(p, at))
+	return out
+}
+
+// restOf a name is the features of its parts but one.
+func (x *words) restOf(p, at uint32) (rest []embed.Feature) {
+	s := &x.slots[at]
 	left := true
 	for _, o := range s.parts[:s.n] {
 		if o == p && left {
@@ -317,8 +328,7 @@ func (x *words) postOf(p, at uint32) post {
 		}
 		rest = append(rest, x.featuresOf(o)...)
 	}
-	out.rest, out.twice, out.extra = wideOf(rest)
-	return out
+	return rest
 }
 
 func (x *words) featuresOf(p uint32) []embed.Feature {
@@ -387,14 +397,17 @@ func (x *words) bytes() int64 {
 	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*48
 	for i := range x.parts {
 		p := &x.parts[i]
-		n += int64(len(p.key)) + int64(cap(p.lists))*64
+		n += int64(len(p.key)) + int64(cap(p.lists))*96
 		for _, l := range p.lists {
-			n += int64(cap(l.slots))*4 + int64(cap(l.more))*104
+			n += int64(cap(l.slots))*4 + int64(cap(l.more))*104 + int64(cap(l.bunches))*80
+			for _, c := range l.bunches {
+				n += c.matrix.bytes() + int64(cap(c.slots))*4
+			}
 		}
 	}
 	for i := range x.groups {
 		g := &x.groups[i]
-		n += 100 + int64(cap(g.sketches)+cap(g.twice))*32 + int64(cap(g.parts))*5 + int64(cap(g.keys))*2
+		n += 100 + g.matrix.bytes() + int64(cap(g.parts))*5
 	}
 	return n
 }

@@ -32,6 +32,8 @@ type Config struct {
 	Address string
 	// Username, Password and Database may be empty.
 	Username, Password, Database string
+	// Collection begins the collection's name. Defaults to factmill.
+	Collection string
 	// Graph and Embedder name the collection; Size is the embedder's. Required.
 	Graph, Embedder string
 	Size            int
@@ -44,6 +46,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Collection == "" {
+		c.Collection = "factmill"
+	}
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Second
 	}
@@ -137,7 +142,8 @@ func New(cfg Config) (*Copy, error) {
 
 func newCopy(cfg Config) *Copy {
 	sum := sha256.Sum256([]byte(cfg.Graph + "\x00" + cfg.Embedder + "\x00" + strconv.Itoa(cfg.Size)))
-	return &Copy{cfg: cfg.withDefaults(), name: "factmill_" + hex.EncodeToString(sum[:12])}
+	cfg = cfg.withDefaults()
+	return &Copy{cfg: cfg, name: cfg.Collection + "_" + hex.EncodeToString(sum[:12])}
 }
 
 // Collection is the name of the collection.

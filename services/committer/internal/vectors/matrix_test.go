@@ -1,0 +1,80 @@
+package vectors
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/factmill/factmill/pkg/embed"
+)
+
+// TestMatrixCountsAsOneByOne: lanes that come and go, and every bound.
+func TestMatrixCountsAsOneByOne(t *testing.T) {
+	feature := rapid.Custom(func(rt *rapid.T) embed.Feature { return embed.Feature(rapid.IntRange(0, 40).Draw(rt, "f")) })
+	rapid.Check(t, func(rt *rapid.T) {
+		m := matrix{}
+		var lanes [][]embed.Feature
+		for range rapid.IntRange(0, 700).Draw(rt, "steps") {
+			if len(lanes) > 0 && rapid.IntRange(0, 4).Draw(rt, "drop") == 0 {
+				i, last := rapid.IntRange(0, len(lanes)-1).Draw(rt, "lane"), len(lanes)-1
+				m.replace(i, lanes[i], lanes[last])
+				lanes[i] = lanes[last]
+				lanes = lanes[:last]
+				continue
+			}
+			fs := rapid.SliceOfN(feature, 0, 12).Draw(rt, "features")
+			lanes = append(lanes, fs)
+			m.add(fs)
+		}
+		c := counts{}
+		for range rapid.IntRange(0, 60).Draw(rt, "rows") {
+			c.rows = append(c.rows, uint16(feature.Draw(rt, "row")))
+		}
+		for least := range 30 {
+			var want, got []int
+			for i, fs := range lanes {
+				n := 0
+				for _, r := range c.rows {
+					for _, f := range fs {
+						if uint16(f) == r {
+							n++
+							break
+						}
+					}
+				}
+				if n >= least {
+					want = append(want, i)
+				}
+			}
+			m.lanes(&c, 0, least, func(i int) { got = append(got, i) })
+			require.Equal(rt, want, got, "least %d", least)
+		}
+	})
+}
+
+// TestCountsAreABound: whatever the weights, a set of features weighs no more than its counts say.
+func TestCountsAreABound(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		size := rapid.SampledFrom([]int{4, 100, 256, 300}).Draw(rt, "size")
+		v := anyUnit(rapid.Uint64().Draw(rt, "seed"), size)
+		if text := rapid.StringMatching(`[a-c ]{0,60}|[a-z ]{0,90}`).Draw(rt, "text"); size == 256 && text != "" {
+			v = hashed(text)
+		}
+		q := newQuery(v, 1, 0.8)
+		q.weigh()
+		require.LessOrEqual(rt, len(q.counts.rows), maxCounts)
+		fs := rapid.SliceOfN(rapid.IntRange(0, 2*size-1), 0, 40).Draw(rt, "features")
+		var set []embed.Feature
+		sum := 0.0
+		for _, f := range fs {
+			set = append(set, embed.Feature(f))
+			sum += q.weight[f]
+		}
+		m := matrix{}
+		m.add(set)
+		found := false
+		m.lanes(&q.counts, 0, q.counts.least(sum, int(doublesOf(set))), func(int) { found = true })
+		require.True(rt, found, "%v weigh %g", set, sum)
+	})
+}
