@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -230,4 +231,45 @@ func TestRegistryCommand(t *testing.T) {
 	command(0, "registry", "delete", "--type", "Organization", "International Business Machines")
 	command(1, "registry", "delete", "--type", "Organization", "International Business Machines")
 	command(2, "registry", "delete", "International")
+}
+
+// TestImportOutlivesTheCommitter: kill -9 in the middle of an import; every entry is there, and was counted once.
+func TestImportOutlivesTheCommitter(t *testing.T) {
+	const entries = 60_000
+	var b strings.Builder
+	b.WriteString("type,name,aliases\n")
+	for i := range entries {
+		fmt.Fprintf(&b, "Organization,Company Number %d Ltd,Comp %d\n", i, i)
+	}
+	file := write(t, t.TempDir(), "big.csv", b.String())
+	c := sixProcesses(t, 1)
+	done := make(chan result, 1)
+	go func() { done <- run(t, "", "registry", "import", file, "--nats", c.url, "--json") }()
+	kills := 0
+	total := func() int {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var r api.RegistryListReply
+		if c.conn.Request(ctx, "factmill.default.registry.list", api.RegistryList{Limit: 1}, &r) != nil {
+			return 0
+		}
+		return r.Total
+	}
+	for next := 5000; next <= 25_000; next += 20_000 {
+		testkit.AwaitFor(t, time.Minute, fmt.Sprint(next, " entries"), func() bool { return total() >= next })
+		if total() == entries {
+			break
+		}
+		c.procs["committer"][len(c.procs["committer"])-1].kill()
+		c.start("committer")
+		kills++
+	}
+	r := testkit.Receive(t, "the import", done)
+	require.Equal(t, 0, r.code, r.stderr)
+	got := loose[map[string]any](t, r.stdout)
+	require.Equal(t, []any{float64(entries), 0.0, 0.0, 0.0}, []any{got["added"], got["updated"], got["unchanged"], got["failed"]}, "killed %d times", kills)
+	require.Equal(t, entries, total())
+	require.EqualValues(t, entries/1000, got["revision"])
+	require.Positive(t, kills)
+	t.Logf("killed %d times", kills)
 }
