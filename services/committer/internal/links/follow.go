@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -143,7 +144,10 @@ func (f *follower) catchUp(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !ok {
+			switch {
+			case ok && p.Rules != linkage.Version:
+				p = position{Seq: head, All: true}
+			case !ok:
 				if p, err = f.rows.first(ctx, head); err != nil {
 					return err
 				}
@@ -210,7 +214,7 @@ func (f *follower) step(ctx context.Context, at *position) (more bool, err error
 			return false, fmt.Errorf("vectors: %w", err)
 		}
 	}
-	op, err := f.rows.json(keyPosition, next)
+	op, err := f.rows.put(next)
 	if err != nil {
 		return false, err
 	}
