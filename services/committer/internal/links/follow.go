@@ -159,6 +159,11 @@ func (f *follower) catchUp(ctx context.Context) error {
 			return err
 		}
 		if !more {
+			if f.l.deps.Vectors != nil { // commits of links leave nothing to embed, but are followed
+				if err := f.l.deps.Vectors.CatchUp(ctx, f.graph); err != nil {
+					return fmt.Errorf("vectors: %w", err)
+				}
+			}
 			poke(f.asks)
 			f.report(func(s *Status) { s.Linked = head })
 			return nil
