@@ -25,8 +25,16 @@ func (c *cluster) prepare(graphs ...string) {
 	c.t.Helper()
 	for _, g := range graphs {
 		c.putSchema(g, corpusSchemaText())
-		c.putSettings(g, map[string]string{"chunker.size": "40", "resolver.judge": "ollama", "resolver.judge_model": "fake:1", "resolver.judge_budget": "10000",
-			"resolver.judge_pairs": "50"})
+		c.putSettings(g, map[string]string{"chunker.size": "40"})
+	}
+}
+
+// prepareJudged is prepare with a judge of pairs of names, and no bounds to what it is asked.
+func (c *cluster) prepareJudged(graphs ...string) {
+	c.t.Helper()
+	c.prepare(graphs...)
+	for _, g := range graphs {
+		c.putSettings(g, map[string]string{"resolver.judge": "ollama", "resolver.judge_model": "fake:1", "resolver.judge_budget": "10000", "resolver.judge_pairs": "50"})
 	}
 }
 
@@ -74,7 +82,7 @@ func (w *work) add(s api.Stages) {
 // undisturbed is the canonical export of a corpus in one job, nothing shuffled, one replica, no fault; and what that job did.
 func undisturbed(t *testing.T, c corpus) (export string, did work) {
 	f := newFleet(t, fleetOptions{Resolver: resolver.Config{ModelURL: arbiter(t).URL()}})
-	f.prepare("default")
+	f.prepareJudged("default")
 	s := f.run("default", map[string]any{"documents": append(append([]paper{}, c.docs...), c.file())})
 	n := len(c.all())
 	require.Equal(t, api.DocumentCounts{Total: n, Added: n}, s.Documents)
@@ -104,7 +112,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		start := time.Now()
 		f := newFleet(t, fleetOptions{Replicas: replicas, AckWait: 500 * time.Millisecond, Resolver: resolver.Config{ModelURL: arbiter(t).URL()}})
 		graphs := []string{"one", "each", "some"}
-		f.prepare(graphs...)
+		f.prepareJudged(graphs...)
 		p := f.plague(seed, 40*time.Millisecond)
 
 		jobs := map[string][]string{}
@@ -161,7 +169,7 @@ func TestOrderDoesNotMatterToKilledProcesses(t *testing.T) {
 	corpus := newCorpus(seed, 60, 20)
 	want, wantWork := undisturbed(t, corpus)
 	c := sixProcesses(t, 2, "--ollama.url", arbiter(t).URL())
-	c.prepare("default")
+	c.prepareJudged("default")
 	r := random(seed, "processes")
 	all := corpus.all()
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
