@@ -167,7 +167,7 @@ func (s *search) group(g *group) {
 		}
 		return
 	}
-	g.matrix.lanes(&s.counts, 0, s.counts.least(s.cut*float64(g.bar)/4, int(g.doubles)), func(lane int) { s.part(g, lane) })
+	g.matrix.lanes(&s.counts, 0, s.counts.least(s.cut*float64(g.bar)/4, g.extra), func(lane int) { s.part(g, lane) })
 }
 
 // part sums one up, and looks at its names where that is enough.
@@ -190,7 +190,7 @@ func (s *search) list(part uint32, l *list, sum float64) {
 	s.stats.Sketched += len(l.more) + l.names
 	for i := range l.bunches {
 		c := &l.bunches[i]
-		least := s.counts.least(s.cut*float64(c.key.quarters)/4-sum, int(c.key.doubles))
+		least := s.counts.least(s.cut*float64(c.key.quarters)/4-sum, c.key.extra)
 		c.matrix.lanes(&s.counts, 1, least, func(lane int) { s.slot(part, sum, c.slots[lane]) })
 	}
 	in := &s.levels.up[0]

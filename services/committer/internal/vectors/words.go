@@ -97,8 +97,8 @@ type post struct {
 
 // groupKey is what parts of one group have in common.
 type groupKey struct {
-	bar     uint16 // least share of the length, times that of the part, in quarters rounded down
-	doubles uint8
+	bar   uint16 // least share of the length, times that of the part, in quarters rounded down
+	extra uint8  // features without a row
 }
 
 // group is parts with one bound.
@@ -263,17 +263,15 @@ func (x *words) post(p uint32, step uint8, over bool, at uint32) {
 
 // enter puts a name where many are.
 func (x *words) enter(l *list, p, at uint32) {
-	rest := x.restOf(p, at)
-	k := bunchKey{quarters(root(x.slots[at].squares)), doublesOf(rest)}
-	l.bunches = enter(l.bunches, k, rest, at)
+	l.bunches = enter(l.bunches, root(x.slots[at].squares), x.restOf(p, at), at)
 	l.names++
 }
 
 // group enters a list of a part where those are that need about the same.
 func (x *words) group(p uint32, l uint8) {
 	pt := &x.parts[p]
-	fs := x.featuresOf(p)
-	k := groupKey{quarters(float64(pt.lists[l].step) / steps * root(pt.squares)), doublesOf(fs)}
+	rows, extra := rowsOf(x.featuresOf(p))
+	k := groupKey{quarters(float64(pt.lists[l].step) / steps * root(pt.squares)), extra}
 	i, ok := x.at[k]
 	if !ok {
 		i = len(x.groups)
@@ -286,10 +284,11 @@ func (x *words) group(p uint32, l uint8) {
 	g.lists = append(g.lists, l)
 	switch {
 	case g.matrix.n > 0:
-		g.matrix.add(fs)
+		g.matrix.add(&rows)
 	case len(g.parts) == fewLanes:
 		for _, p := range g.parts {
-			g.matrix.add(x.featuresOf(p))
+			rows, _ := rowsOf(x.featuresOf(p))
+			g.matrix.add(&rows)
 		}
 	}
 }
@@ -302,7 +301,9 @@ func (x *words) ungroup(l *list) {
 	g := &x.groups[l.group]
 	at, last := int(l.place), len(g.parts)-1
 	if g.matrix.n > 0 {
-		g.matrix.replace(at, x.featuresOf(g.parts[at]), x.featuresOf(g.parts[last]))
+		rows, _ := rowsOf(x.featuresOf(g.parts[at]))
+		end, _ := rowsOf(x.featuresOf(g.parts[last]))
+		g.matrix.replace(at, &rows, &end)
 	}
 	g.parts[at], g.lists[at] = g.parts[last], g.lists[last]
 	x.parts[g.parts[at]].lists[g.lists[at]].place = int32(at)
