@@ -120,6 +120,7 @@ func FuzzRow(f *testing.F) {
 	of, _ := Ref{Entity, idOf(1)}.parse()
 	f.Add(encodeRow(of, row{label: "A", words: embed.Hash{}.Words("a b c")}))
 	f.Add(encodeRow(of, row{label: "A", floats: make([]float32, 256)}))
+	f.Add(encodeRow(of, row{label: "A", group: 7, words: embed.Hash{}.Words("a b c")}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, at := range [][]byte{b, sealed(of, b)} {
 			r, err := decodeRow(of, at, 256)

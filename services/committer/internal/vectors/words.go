@@ -55,6 +55,7 @@ type words struct {
 	groups []group           // parts by what they need
 	at     map[groupKey]int
 	dead   int
+	chains chains
 }
 
 // slot is one name.
@@ -158,8 +159,8 @@ func (p *part) at(i int) embed.Feature {
 	return embed.Feature(p.key[2*i]) | embed.Feature(p.key[2*i+1])<<8
 }
 
-// add makes a name known and returns its slot.
-func (x *words) add(id uuid, ws [][]embed.Feature) uint32 {
+// add makes a name known and returns its slot. Names of one index have all a group, or none.
+func (x *words) add(id uuid, ws [][]embed.Feature, group uint64) uint32 {
 	at := uint32(len(x.slots))
 	s := slot{id: id}
 	ps := partsOf(ws)
@@ -169,6 +170,9 @@ func (x *words) add(id uuid, ws [][]embed.Feature) uint32 {
 	}
 	s.squares = x.squaresOf(ps...)
 	x.slots = append(x.slots, s)
+	if group != 0 {
+		x.chains.add(group, at)
+	}
 	if s.squares == 0 {
 		return at // scores 0 with everything
 	}
@@ -388,14 +392,14 @@ func (x *words) tidy(moved func(id uuid, at uint32)) *words {
 		for _, p := range s.parts[:s.n] {
 			ws = append(ws, x.featuresOf(p))
 		}
-		moved(s.id, out.add(s.id, ws))
+		moved(s.id, out.add(s.id, ws, x.chains.of(uint32(i))))
 	}
 	return out
 }
 
 // bytes is about what x takes in memory.
 func (x *words) bytes() int64 {
-	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*48
+	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*48 + int64(len(x.known))*40 + x.chains.bytes()
 	for i := range x.parts {
 		p := &x.parts[i]
 		n += int64(len(p.key)) + int64(cap(p.lists))*96
