@@ -40,47 +40,57 @@ func rowsOf(fs []embed.Feature) (out rowSet, extra uint8) {
 }
 
 // matrix keeps sets of features, a lane each, turned on its side: a row for each feature, 64 lanes to a number. A query then counts what it has in common
-// with 64 lanes at once, and reads the rows of its own features alone.
+// with 64 lanes at once, and reads the rows of its own features alone. Rows are cut into tiles of a cache line, so that those of one tile lie in few pages.
 type matrix struct {
-	bits   []uint64 // matrixRows rows of stride numbers
+	tiles []tile
+	n     int // lanes
+}
+
+const (
+	tileShift = 9
+	tileLanes = 1 << tileShift
+)
+
+// tile is matrixRows rows of stride numbers: 1, 2, 4 or 8, which is a full one.
+type tile struct {
+	bits   []uint64
 	stride int
-	n      int // lanes
 }
 
 // add makes a lane.
 func (m *matrix) add(rows *rowSet) {
 	lane := m.n
-	if m.n++; (lane >> 6) >= m.stride {
-		m.grow()
+	m.n++
+	if lane>>tileShift == len(m.tiles) {
+		m.tiles = append(m.tiles, tile{make([]uint64, matrixRows), 1})
+	}
+	if t := &m.tiles[lane>>tileShift]; lane%tileLanes>>6 >= t.stride {
+		t.grow()
 	}
 	m.set(lane, rows, true)
 }
 
+func (t *tile) grow() {
+	next := make([]uint64, 2*len(t.bits))
+	for r := range matrixRows {
+		copy(next[r*2*t.stride:], t.bits[r*t.stride:(r+1)*t.stride])
+	}
+	t.bits, t.stride = next, 2*t.stride
+}
+
 func (m *matrix) set(lane int, rows *rowSet, on bool) {
-	at, bit := lane>>6, uint64(1)<<(lane&63)
+	t := &m.tiles[lane>>tileShift]
+	at, bit := lane%tileLanes>>6, uint64(1)<<(lane&63)
 	for k, word := range rows {
 		for ; word != 0; word &= word - 1 {
 			r := k<<6 + bits.TrailingZeros64(word)
 			if on {
-				m.bits[r*m.stride+at] |= bit
+				t.bits[r*t.stride+at] |= bit
 			} else {
-				m.bits[r*m.stride+at] &^= bit
+				t.bits[r*t.stride+at] &^= bit
 			}
 		}
 	}
-}
-
-// grow by half at least. From 8 numbers on a row is an odd number of cache lines, so that rows do not all meet in the same sets of a cache.
-func (m *matrix) grow() {
-	stride := m.stride + max(1, m.stride/2)
-	if stride >= 8 {
-		stride = (stride+7)/8*8 | 8
-	}
-	next := make([]uint64, matrixRows*stride)
-	for r := range matrixRows {
-		copy(next[r*stride:], m.bits[r*m.stride:(r+1)*m.stride])
-	}
-	m.bits, m.stride = next, stride
 }
 
 // replace makes lane what the last one is, and drops that; rows are those of lane and last those of the last one.
@@ -93,7 +103,13 @@ func (m *matrix) replace(lane int, rows, last *rowSet) {
 	}
 }
 
-func (m *matrix) bytes() int64 { return int64(cap(m.bits)) * 8 }
+func (m *matrix) bytes() int64 {
+	n := int64(cap(m.tiles)) * 32
+	for _, t := range m.tiles {
+		n += int64(len(t.bits)) * 8
+	}
+	return n
+}
 
 // counts bound from above what the features of a lane weigh: unit for each time that a row of the lane is listed in rows, less unit for each
 // time in down.
@@ -174,28 +190,36 @@ func (m *matrix) lanes(c *counts, room, least int, fn func(lane int)) {
 	case least > len(c.rows):
 		return
 	}
-	words := (m.n + 63) >> 6
+	for i, t := range m.tiles {
+		if left := m.n - i*tileLanes; left > 0 {
+			t.lanes(c, room, least, i*tileLanes, min(left, tileLanes), fn)
+		}
+	}
+}
+
+// lanes of a tile, of which n are in use.
+func (t *tile) lanes(c *counts, room, least, first, n int, fn func(lane int)) {
 	cols := c.cols[room][:0]
 	for _, list := range [...][]uint16{c.rows, c.down} {
 		for _, r := range list {
-			cols = append(cols, m.bits[int(r)*m.stride:][:words])
+			cols = append(cols, t.bits[int(r)*t.stride:(int(r)+1)*t.stride])
 		}
 	}
 	c.cols[room] = cols
 	up, down := cols[:len(c.rows)], cols[len(c.rows):]
-	for j := range words {
-		var t abacus
-		t.add(up, j, 0)
-		in := t.reach(least)
+	for j := 0; j<<6 < n; j++ {
+		var a abacus
+		a.add(up, j, 0)
+		in := a.reach(least)
 		if in != 0 && len(down) > 0 {
-			t.add(down, j, math.MaxUint64) // those that the lane does not have
-			in = t.reach(least + len(down))
+			a.add(down, j, math.MaxUint64) // those that the lane does not have
+			in = a.reach(least + len(down))
 		}
-		if past := m.n - j<<6; past < 64 {
+		if past := n - j<<6; past < 64 {
 			in &= 1<<past - 1
 		}
 		for ; in != 0; in &= in - 1 {
-			fn(j<<6 + bits.TrailingZeros64(in))
+			fn(first + j<<6 + bits.TrailingZeros64(in))
 		}
 	}
 }
@@ -207,8 +231,8 @@ type abacus struct {
 }
 
 // add counts number j of all columns, each bit turned over where turn has one.
-func (t *abacus) add(cols [][]uint64, j int, turn uint64) {
-	ones, twos, fours := t.ones, t.twos, t.fours
+func (a *abacus) add(cols [][]uint64, j int, turn uint64) {
+	ones, twos, fours := a.ones, a.twos, a.fours
 	i := 0
 	for ; i+8 <= len(cols); i += 8 {
 		b := cols[i : i+8 : i+8]
@@ -235,34 +259,34 @@ func (t *abacus) add(cols [][]uint64, j int, turn uint64) {
 		u = f0 ^ f1
 		carry := f0&f1 | u&fours
 		fours ^= u
-		t.eights(carry)
+		a.eights(carry)
 	}
 	for ; i < len(cols); i++ {
 		carry := cols[i][j] ^ turn
 		ones, carry = ones^carry, ones&carry
 		twos, carry = twos^carry, twos&carry
 		fours, carry = fours^carry, fours&carry
-		t.eights(carry)
+		a.eights(carry)
 	}
-	t.ones, t.twos, t.fours = ones, twos, fours
+	a.ones, a.twos, a.fours = ones, twos, fours
 }
 
-func (t *abacus) eights(carry uint64) {
-	for k := 0; carry != 0 && k < len(t.high); k++ {
-		t.high[k], carry = t.high[k]^carry, t.high[k]&carry
+func (a *abacus) eights(carry uint64) {
+	for k := 0; carry != 0 && k < len(a.high); k++ {
+		a.high[k], carry = a.high[k]^carry, a.high[k]&carry
 	}
 }
 
 // reach says which counts are least or more.
-func (t *abacus) reach(least int) uint64 {
+func (a *abacus) reach(least int) uint64 {
 	var more uint64
 	equal := ^uint64(0)
-	for k := len(t.high) - 1; k >= 0; k-- {
-		more, equal = digit(more, equal, t.high[k], least>>(k+3)&1)
+	for k := len(a.high) - 1; k >= 0; k-- {
+		more, equal = digit(more, equal, a.high[k], least>>(k+3)&1)
 	}
-	more, equal = digit(more, equal, t.fours, least>>2&1)
-	more, equal = digit(more, equal, t.twos, least>>1&1)
-	more, equal = digit(more, equal, t.ones, least&1)
+	more, equal = digit(more, equal, a.fours, least>>2&1)
+	more, equal = digit(more, equal, a.twos, least>>1&1)
+	more, equal = digit(more, equal, a.ones, least&1)
 	return more | equal
 }
 
