@@ -40,18 +40,19 @@ func rowsOf(fs []embed.Feature) (out rowSet, extra uint8) {
 }
 
 // matrix keeps sets of features, a lane each, turned on its side: a row for each feature, 64 lanes to a number. A query then counts what it has in common
-// with 64 lanes at once, and reads the rows of its own features alone. Rows are cut into tiles of a cache line, so that those of one tile lie in few pages.
+// with 64 lanes at once, and reads the rows of its own features alone. Lanes are cut into tiles, so that nothing large is copied when
+// one more is added.
 type matrix struct {
 	tiles []tile
 	n     int // lanes
 }
 
 const (
-	tileShift = 9
+	tileShift = 12
 	tileLanes = 1 << tileShift
 )
 
-// tile is matrixRows rows of stride numbers: 1, 2, 4 or 8, which is a full one.
+// tile is matrixRows rows of stride numbers: 1, 2, 4 and so on up to 64, which is a full one.
 type tile struct {
 	bits   []uint64
 	stride int
