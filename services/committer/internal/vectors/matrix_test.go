@@ -1,6 +1,7 @@
 package vectors
 
 import (
+	"math/bits"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,4 +83,44 @@ func TestCountsAreABound(t *testing.T) {
 		m.lanes(&q.counts, 0, q.counts.least(sum, extra), func(int) { found = true })
 		require.True(rt, found, "%v weigh %g", set, sum)
 	})
+}
+
+// TestMatrixOfManyTiles: more lanes than one tile has, and fewer again.
+func TestMatrixOfManyTiles(t *testing.T) {
+	m, c := matrix{}, counts{rows: []uint16{1, 2, 3, 4, 5, 6, 7, 8, 9}}
+	setOf := func(i int) *rowSet {
+		var fs []embed.Feature
+		for f := range 10 {
+			if i>>f&1 == 1 {
+				fs = append(fs, embed.Feature(f))
+			}
+		}
+		rows, _ := rowsOf(fs)
+		return &rows
+	}
+	check := func(n int) {
+		want, got := 0, 0
+		for i := range n {
+			if bits.OnesCount(uint(i>>1&0x1ff)) >= 7 {
+				want++
+			}
+		}
+		m.lanes(&c, 0, 7, func(i int) {
+			got++
+			require.GreaterOrEqual(t, bits.OnesCount(uint(i>>1&0x1ff)), 7)
+		})
+		require.Equal(t, want, got)
+	}
+	for i := range 2*tileLanes + 700 {
+		m.add(setOf(i))
+	}
+	check(2*tileLanes + 700)
+	for m.n > tileLanes-5 {
+		m.replace(m.n-1, setOf(m.n-1), setOf(m.n-1))
+	}
+	check(tileLanes - 5)
+	for i := m.n; i < tileLanes+70; i++ {
+		m.add(setOf(i))
+	}
+	check(tileLanes + 70)
 }
