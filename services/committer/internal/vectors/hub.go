@@ -185,6 +185,21 @@ func (h *Hub) CatchUp(ctx context.Context, graph string) (FollowerStatus, error)
 	return g.follower.Status(), err
 }
 
+// Committed tells that a commit became visible, so that the lag is right before the next CatchUp. It never waits for one.
+func (h *Hub) Committed(graph string, seq uint64) {
+	h.mu.Lock()
+	g := h.graphs[graph]
+	h.mu.Unlock()
+	if g == nil {
+		return
+	}
+	g.use.RLock()
+	defer g.use.RUnlock()
+	if g.follower != nil {
+		g.follower.Committed(seq)
+	}
+}
+
 // Status says where a graph's index is, and false when it is not open.
 func (h *Hub) Status(graph string) (FollowerStatus, bool) {
 	h.mu.Lock()

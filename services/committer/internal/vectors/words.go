@@ -19,7 +19,7 @@ import (
 // covered by the query as well as a whole name; frequent parts get more than they can bring, at the cost of the rare ones, so that a name is
 // looked for under its rare words.
 //
-// All parts are looked at in a first pass that takes about a nanosecond for each: a count of the features that query and part share (matrix) gives an
+// All parts are looked at in a first pass that takes a few nanoseconds for each: a count of the features that query and part share (matrix) gives an
 // upper bound of u·V. Under a part that is near enough, the names that have it are looked at in the same way, with their other parts. The bounds are
 // safe: no name of t or more is left out. Time grows with the words that a label has, and with the names that share a word of the query.
 const (
