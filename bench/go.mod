@@ -31,6 +31,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/factmill/factmill/services/chunker v0.0.0
 	github.com/factmill/factmill/services/loader v0.0.0
+	github.com/factmill/factmill/services/resolver v0.0.0
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
@@ -57,3 +58,5 @@ replace github.com/factmill/factmill/services/extractor => ../services/extractor
 replace github.com/factmill/factmill/services/chunker => ../services/chunker
 
 replace github.com/factmill/factmill/services/loader => ../services/loader
+
+replace github.com/factmill/factmill/services/resolver => ../services/resolver

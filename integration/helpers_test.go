@@ -140,6 +140,7 @@ type exported struct {
 	chunks     []graph.ChunkRow
 	entities   []graph.EntityRow
 	relations  []graph.RelationRow
+	matches    []graph.MatchRow
 	candidates []graph.CandidateRow
 }
 
@@ -161,6 +162,8 @@ func parseExport(t testing.TB, text string) exported {
 			x.entities = append(x.entities, strict[graph.EntityRow](t, line))
 		case "relation":
 			x.relations = append(x.relations, strict[graph.RelationRow](t, line))
+		case "match":
+			x.matches = append(x.matches, strict[graph.MatchRow](t, line))
 		case "candidate":
 			x.candidates = append(x.candidates, strict[graph.CandidateRow](t, line))
 		default:

@@ -71,6 +71,7 @@ var may = map[string][]string{
 	"pkg/embed":        {"pkg/fingerprint"},
 	"pkg/embed/ollama": {"pkg/embed"},
 	"pkg/linkage":      {"pkg/fingerprint"},
+	"pkg/llm":          {"pkg/fault"},
 	"pkg/events":       {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
 	"pkg/bundle":       {"pkg/events", "pkg/graph"},
 	"pkg/api":          {"pkg/events", "pkg/graph"},
@@ -124,7 +125,7 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/nats-server":     {"pkg/bus/embedded", "pkg/testkit", "integration", "bench"},
 	"github.com/nats-io/nats.go":         {"pkg/bus", "pkg/testkit", "services", "cmd", "integration", "bench"},
 	"github.com/milvus-io/milvus-sdk-go": {"services/committer/internal/vectors/milvus"},
-	"github.com/ollama/ollama":           {"services/extractor/internal/model", "services/resolver/internal/model", "pkg/embed/ollama"},
+	"github.com/ollama/ollama":           {"pkg/llm", "pkg/embed/ollama"},
 	"github.com/klippa-app/go-pdfium":    {"services/loader/internal/pdf"},
 	"github.com/tetratelabs/wazero":      {"services/loader/internal/pdf"},
 }

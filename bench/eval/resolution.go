@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 
 	"github.com/factmill/factmill/pkg/embed"
@@ -66,6 +67,11 @@ type Resolution struct {
 	Link, Drop    float64 // its thresholds
 	// Bands are what methods left, by cosine.
 	Bands []Band
+	// Judged are the ways that AddJudge added.
+	Judged []string
+
+	pairs []NamePair
+	last  []linkage.Verdict // of the last way, by pair
 }
 
 // MethodTally is what one method said in the last way.
@@ -73,7 +79,7 @@ type MethodTally struct{ LinkSame, LinkOther, UnclearSame, UnclearOther, VetoSam
 
 // RunResolution links every pair in every way; cosines are e's.
 func RunResolution(ctx context.Context, pairs []NamePair, e embed.Embedder) (*Resolution, error) {
-	r := &Resolution{All: map[string]*Tally{}, Kinds: map[string]map[string]*Tally{}, Method: map[linkage.Method]*MethodTally{}, Embedder: e.Name(), Bands: bands()}
+	r := &Resolution{All: map[string]*Tally{}, Kinds: map[string]map[string]*Tally{}, Method: map[linkage.Method]*MethodTally{}, Embedder: e.Name(), Bands: bands(), pairs: pairs}
 	r.Link, r.Drop = e.Thresholds()
 	for i, p := range pairs {
 		a, b := linkage.Prepare(p.Label, p.A, nil), linkage.Prepare(p.Label, p.B, nil)
@@ -97,6 +103,7 @@ func RunResolution(ctx context.Context, pairs []NamePair, e embed.Embedder) (*Re
 			r.tally(Ways[k], p, verdict, k == 2 && !shareBlock(&a, &b))
 		}
 		r.method(p, cosine)
+		r.last = append(r.last, cosine)
 	}
 	return r, nil
 }
@@ -189,13 +196,13 @@ func (r *Resolution) Print(w io.Writer) error {
 		all = &Tally{}
 	}
 	p.line("%d pairs, %d of one thing; embedder %s, cosine links from %.2f, drops under %.2f\n", all.Pairs, all.Gold, r.Embedder, r.Link, r.Drop)
-	p.line("%-18s %5s %5s   %5s  %5s  %5s   %7s %5s %6s %6s", "way", "links", "right", "P", "R", "F1", "unclear", "share", "(same)", "vetoed")
-	for _, way := range Ways {
+	p.line("%-26s %5s %5s   %5s  %5s  %5s   %7s %5s %6s %6s", "way", "links", "right", "P", "R", "F1", "unclear", "share", "(same)", "vetoed")
+	for _, way := range slices.Concat(Ways, r.Judged) {
 		t := r.All[way]
 		if t == nil {
 			t = &Tally{}
 		}
-		p.line("%-18s %5d %5d   %.3f  %.3f  %.3f   %7d %.3f %6d %6d", way, t.Found, t.Right, t.Precision(), t.Recall(), t.F1(), t.Unclear, of(t.Unclear, t.Pairs), t.UnclearSame, t.VetoedSame)
+		p.line("%-26s %5d %5d   %.3f  %.3f  %.3f   %7d %.3f %6d %6d", way, t.Found, t.Right, t.Precision(), t.Recall(), t.F1(), t.Unclear, of(t.Unclear, t.Pairs), t.UnclearSame, t.VetoedSame)
 	}
 	p.line("\nvetoed: pairs of one thing that no tier may link. Pairs that a method finds and that share no block: %d", missing(r))
 	p.line("\n%-18s %5s %5s   %5s  %5s   %14s %14s", "method", "links", "right", "P", "R", "unclear (same)", "vetoed (same)")

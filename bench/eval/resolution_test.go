@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -48,8 +49,17 @@ func TestRunResolution(t *testing.T) {
 	require.Len(t, r.Wrong, 1)
 	require.Contains(t, r.Wrong[0], `"Acme Inc", "Acme": link legal suffix 0.96`)
 	require.Len(t, r.Missed, 1)
+	require.NoError(t, r.AddJudge(t.Context(), "+ a perfect judge", Perfect))
+	require.Equal(t, &Tally{Count: Count{Right: 3, Found: 4, Gold: 3}, Pairs: 5}, r.All["+ a perfect judge"])
+	require.NoError(t, r.AddJudge(t.Context(), "+ no judge", func(_ context.Context, pairs []NamePair) ([]string, error) {
+		require.Equal(t, "WHO", pairs[0].A)
+		return make([]string, len(pairs)), nil
+	}))
+	require.Equal(t, want, r.All["+ no judge"])
+	require.EqualError(t, r.AddJudge(t.Context(), "x", func(context.Context, []NamePair) ([]string, error) { return nil, nil }), "x: 0 verdicts for 1 pairs")
 	var out bytes.Buffer
 	require.NoError(t, r.Print(&out))
+	require.Regexp(t, `(?m)^\+ a perfect judge +4 +3 +0\.750 +1\.000 +0\.857 +0 0\.000 +0 +0$`, out.String())
 	require.Contains(t, out.String(), "5 pairs, 3 of one thing; embedder hash-1, cosine links from 0.98, drops under 0.80")
 	require.Regexp(t, `(?m)^methods +3 +2 +0\.667 +0\.667 +0\.667 +1 0\.200 +1 +0$`, out.String())
 	require.Regexp(t, `(?m)^acronym +1 +1 +1\.000 0\.000 0\.000`, out.String())

@@ -240,7 +240,7 @@ func TestHelp(t *testing.T) {
 	}
 	for _, cmd := range c.root().Commands() {
 		if cmd.Name() == "review" || cmd.Name() == "schema" || cmd.Name() == "settings" || cmd.Name() == "jobs" ||
-			cmd.Name() == "dead-letters" {
+			cmd.Name() == "dead-letters" || cmd.Name() == "registry" {
 			for _, sub := range cmd.Commands() {
 				require.NotEmpty(t, sub.Long, sub.CommandPath())
 				require.Contains(t, sub.Example, sub.CommandPath(), sub.CommandPath())
@@ -251,7 +251,7 @@ func TestHelp(t *testing.T) {
 	}
 	code, out, _ := call(t, nil, "--help")
 	require.Equal(t, exitDone, code)
-	for _, name := range []string{"up", "demo", "run", "serve", "ingest", "update", "delete", "jobs", "schema", "settings", "stats", "entity",
+	for _, name := range []string{"up", "demo", "run", "serve", "ingest", "update", "delete", "jobs", "schema", "settings", "registry", "stats", "entity",
 		"neighbors", "path", "evidence", "document", "search", "review", "export", "provision", "verify", "config", "version"} {
 		require.Contains(t, out, "\n  "+name+" ")
 	}

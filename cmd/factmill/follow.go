@@ -81,7 +81,10 @@ func (c *cli) wait(ctx context.Context, s *target.Session, sent posted, expect i
 				raw, err := c.refused(ctx, s, sent)
 				return raw, st, err
 			}
-			if api.Ended(st.State) || st.State == api.JobHeld {
+			if api.Settled(st) || st.State == api.JobHeld {
+				if why := standsStill(st); why != "" && api.Ended(st.State) {
+					fmt.Fprintln(c.err, render.Line(why+"; what it has to do waits for that"))
+				}
 				return raw, st, nil
 			}
 			why := cmp.Or(s.Hindered(), standsStill(st))

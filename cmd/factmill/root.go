@@ -126,8 +126,8 @@ func (c *cli) root() *cobra.Command {
 		"feed": {c.ingestCmd(), c.updateCmd(), c.deleteCmd(), c.jobsCmd()},
 		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(),
 			c.documentsCmd(), c.entitiesCmd(), c.factsCmd(), c.exportCmd()},
-		"rule": {c.schemaCmd(), c.extractCmd(), c.settingsCmd(), c.reviewCmd()},
-		"care": {c.deadLettersCmd(), c.provisionCmd(), c.verifyCmd(), c.configCmd(), c.versionCmd()},
+		"rule": {c.schemaCmd(), c.extractCmd(), c.settingsCmd(), c.registryCmd(), c.reviewCmd()},
+		"care": {c.deadLettersCmd(), c.provisionCmd(), c.verifyCmd(), c.reembedCmd(), c.configCmd(), c.versionCmd()},
 	} {
 		for _, cmd := range commands {
 			cmd.GroupID = group

@@ -46,9 +46,11 @@ var Codes = map[string]string{
 	"schema_not_found":      "404: the graph has no such schema revision",
 	"candidate_not_found":   "404: no candidate of that id or key is known",
 	"sequence_unknown":      "404: the graph has not reached that sequence",
+	"entry_not_found":       "404: the registry has no such entry",
 	"job_id_taken":          "409: another document event used this job id",
 	"operation_reused":      "409: request_id was used for another body",
 	"stale_revision":        "409: the item moved since it was looked at",
+	"external_id_taken":     "409: another entry of the type has this external id; details.problems names it",
 	"job_not_held":          "412: the job is not held",
 	"job_ended":             "412: the job has ended",
 	"job_held":              "412: the job is held: decide on it first",
@@ -57,6 +59,10 @@ var Codes = map[string]string{
 	"dead_letter_not_found": "404: no such dead letter",
 	"too_large":             "413: the request or its reply is over the limit",
 	"busy":                  "429: too many requests are under way; try again",
+	"model_missing":         "412: the model server does not have the model that was named",
+	"model_differs":         "412: the model server has another model under that name than was asked for",
+	"model_unreachable":     "503: nobody answers at the model server's address, or it lets nobody in; the message names it",
+	"model_busy":            "503: the model server said that it is busy, several times over; try again",
 	"no_space":              "503: the free disk space is below the reserve; new work waits",
 	"not_ready":             "503: the service is not ready",
 	"no_vectors":            "503: the service keeps no vectors, or their embedder does not answer; the message names the way out",
@@ -114,6 +120,19 @@ const (
 
 // Ended says whether a job state is final.
 func Ended(state string) bool { return state == JobCommitted || state == JobRolledBack }
+
+// StageLinker is the stage of a job's progress that compares names behind the commit; a committed job has it while it is not done.
+const StageLinker = "linker"
+
+// Settled says whether nothing more will happen for a job by itself: it has ended, and its names are compared, or something hinders that.
+func Settled(s JobStatus) bool {
+	for _, p := range s.Progress {
+		if p.Stage == StageLinker && p.Waiting > 0 && p.Why == "" {
+			return false
+		}
+	}
+	return Ended(s.State)
+}
 
 // DocumentCounts of a job.
 type DocumentCounts struct {
@@ -201,9 +220,12 @@ type Matched struct {
 	LLM       int `json:"llm"`
 }
 
-// Resolution counts of a job.
+// Resolution counts of a job. Exact counts every mention; of those, Registry took the identity of a known entity, and Ambiguous
+// have a name that several known entities have, so they kept their own.
 type Resolution struct {
 	Exact       int     `json:"exact"`
+	Registry    int     `json:"registry"`
+	Ambiguous   int     `json:"ambiguous"`
 	Compared    int     `json:"compared"`
 	Matched     Matched `json:"matched"`
 	Unclear     int     `json:"unclear"`

@@ -44,14 +44,17 @@ type Job struct {
 	Attempt int    `json:"attempt"`
 	Op      string `json:"op"`
 	// Schema the job uses to its end: the graph's schema revision and its fingerprint.
-	SchemaRevision uint64            `json:"schema_revision"`
-	SchemaFP       string            `json:"schema_fingerprint"`
-	ChunkerFP      string            `json:"chunker_fingerprint"`
-	ExtractionFP   string            `json:"extraction_fingerprint"`
-	Settings       settings.Pipeline `json:"settings"`
-	ErrorPolicy    string            `json:"error_policy"`
-	Force          bool              `json:"force,omitempty"`
-	NoCandidates   bool              `json:"no_candidates,omitempty"`
+	SchemaRevision uint64 `json:"schema_revision"`
+	// RegistryRevision of the known entities that the job uses to its end, and its fingerprint; 0: the graph has none.
+	RegistryRevision uint64            `json:"registry_revision,omitempty"`
+	RegistryFP       string            `json:"registry_fingerprint,omitempty"`
+	SchemaFP         string            `json:"schema_fingerprint"`
+	ChunkerFP        string            `json:"chunker_fingerprint"`
+	ExtractionFP     string            `json:"extraction_fingerprint"`
+	Settings         settings.Pipeline `json:"settings"`
+	ErrorPolicy      string            `json:"error_policy"`
+	Force            bool              `json:"force,omitempty"`
+	NoCandidates     bool              `json:"no_candidates,omitempty"`
 	// At is the document event's time and sequence.
 	At graph.Order `json:"at"`
 }
@@ -250,11 +253,14 @@ func (s *EscalationStats) Add(o EscalationStats) {
 	s.Millis += o.Millis
 }
 
-// ResolutionStats of one document.
+// ResolutionStats of one document. Of the Exact mentions, Registry took the identity of a known entity, and Ambiguous have a name
+// of several.
 type ResolutionStats struct {
-	Exact    int `json:"exact"`
-	Compared int `json:"compared,omitempty"`
-	SelfLoop int `json:"self_loop,omitempty"`
+	Exact     int `json:"exact"`
+	Registry  int `json:"registry,omitempty"`
+	Ambiguous int `json:"ambiguous,omitempty"`
+	Compared  int `json:"compared,omitempty"`
+	SelfLoop  int `json:"self_loop,omitempty"`
 }
 
 // Resolved: the document's assertions between identified entities.

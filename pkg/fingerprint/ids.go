@@ -48,6 +48,22 @@ func RelationID(relType, sourceID, targetID string, symmetric bool) string {
 	return U5(relType + ":" + sourceID + ":" + targetID)
 }
 
+// MatchID returns the id of the match of two entities, whichever is named first.
+func MatchID(a, b string) string {
+	if b < a {
+		a, b = b, a
+	}
+	return U5("Match:" + a + ":" + b)
+}
+
+// MatchKey is the key under which a decision about a match is known.
+func MatchKey(a, b string) string {
+	if b < a {
+		a, b = b, a
+	}
+	return "match|" + a + "|" + b
+}
+
 // CandidateID returns the id of a candidate record of one document: it changes with content or settings, key does not.
 // key is one of EntityKey, RelationKey and PropertyKey.
 func CandidateID(docID, key, contentHash, chunkerFP, schemaFP, extractionFP string) string {

@@ -129,6 +129,17 @@ type RelationRow struct {
 	EvidenceTotal int `json:"evidence_total,omitempty"`
 }
 
+// MatchRow of the export: two entities that may be one thing. A is the lesser id.
+type MatchRow struct {
+	A      string  `json:"a"`
+	B      string  `json:"b"`
+	ID     string  `json:"id"`
+	Kind   string  `json:"kind"`
+	Method string  `json:"method"`
+	Score  float64 `json:"score"`
+	State  string  `json:"state"`
+}
+
 // CandidateRow of the export. Chunk is a chunk id.
 type CandidateRow struct {
 	CandidateKind string   `json:"candidate_kind"`

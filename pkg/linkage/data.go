@@ -22,7 +22,10 @@ var (
 	distinct      = map[string][]int{}      // word → sets of words that are close and right
 	commonNames   = map[string]bool{}       // frequent family names
 	places        = map[string]int{}        // known name of a place → the place
-	states        = map[string]string{}     // qualifier of a place → its long form
+	givenGender   = map[string]byte{}       // frequent given name → m or f
+	familyTitles  = set("mr mister mrs ms miss herr frau monsieur madame mme mlle senor senora senorita signor signora dr doctor prof professor " +
+		"senator sen representative rep governor gov minister chancellor captain capt colonel col lieutenant lt sergeant sgt judge justice inspector detective")
+	states        = map[string]string{} // qualifier of a place → its long form
 	stops         = set("of the and for in on at an a to de la le du der die das des und et y e del di da dos do van von")
 	particles     = set("van von der den de la le du di da dos das del della ter ten zu zur al el bin ibn ben af av y e")
 	numberWords   = map[string]string{}
@@ -79,6 +82,12 @@ func init() {
 		for _, s := range f {
 			suffixes[s] = f[0]
 			suffixWords = max(suffixWords, strings.Count(s, " ")+1)
+		}
+	})
+	lines("given.txt", func(l string) {
+		kind, words, _ := strings.Cut(l, ":")
+		for _, w := range strings.Fields(words) {
+			givenGender[w] = kind[0]
 		}
 	})
 	lines("honorifics.txt", func(l string) {

@@ -6,6 +6,10 @@
 // them unclear, and a person decides.
 package linkage
 
+// Version of what Compare, Blocks and Probes make of names. Raise it when one of them changes: names that are filed and compared are then
+// filed and compared anew.
+const Version = 1
+
 // Method names what decided about a pair.
 type Method string
 
@@ -65,7 +69,8 @@ const (
 	Nickname Method = "nickname"
 	// MiddleName: a given name more on one side. Unclear.
 	MiddleName Method = "middle name"
-	// ShortName: a family name alone, with or without title. Unclear; nothing for very frequent ones.
+	// ShortName: a family name alone. Links behind a title as Mr. (Mr. Holmes, Sherlock Holmes) unless that is said of the other sex, else
+	// unclear; nothing for very frequent names.
 	ShortName Method = "short name"
 	// Acronym: the first letters of the words. Links from four letters on; WHO has too many readings and is unclear.
 	Acronym Method = "acronym"

@@ -1,6 +1,9 @@
 package linkage
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // fit is how two given names stand to each other.
 type fit uint8
@@ -23,6 +26,9 @@ func people(a, b *Name) Verdict {
 		if !a.rareSurname() || !b.rareSurname() {
 			return Verdict{Outcome: None}
 		}
+		if addressed(a, b) || addressed(b, a) {
+			return link(ShortName, scoreNickname)
+		}
 		return unclear(ShortName, scoreShort)
 	}
 	if len(a.given) == 0 || len(b.given) == 0 {
@@ -39,6 +45,20 @@ func people(a, b *Name) Verdict {
 		spelt = spelt || f == equal && len(a.given[i]) > 1
 	}
 	return judgeGiven(a, b, worst, spelt)
+}
+
+// addressed says whether a person is called by a title that goes before a family name, and the other is that name in full.
+func addressed(short, full *Name) bool {
+	if len(short.core) != 1 || len(full.given) == 0 || runes(full.given[0]) < 2 || short.titles == "" || short.gen != "" {
+		return false
+	}
+	for _, t := range strings.Fields(short.titles) {
+		if !familyTitles[t] {
+			return false
+		}
+	}
+	g := givenGender[full.given[0]]
+	return short.gender == 0 || g == 0 || short.gender == g
 }
 
 // rareSurname says whether a family name alone says something.

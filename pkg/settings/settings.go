@@ -91,12 +91,6 @@ const (
 	WithoutModelRules = "rules"
 )
 
-// Resolver settings.
-type Resolver struct {
-	// TopK is how many stored entities the global candidate source returns a mention. Defaults to 50; 1…50.
-	TopK int `json:"top_k"`
-}
-
 // Default returns the settings of a new graph.
 func Default() Pipeline {
 	return Pipeline{
@@ -105,7 +99,7 @@ func Default() Pipeline {
 			Mode: "rules", EntityCut: 0.5, RelationCut: 0.7, Floor: 0.3, Assertions: []string{"explicit"},
 			MaxEntities: 200, MaxRelations: 200, Heading: true, EscalationThreshold: 0.75, EscalationBudget: 0.2,
 		},
-		Resolver: Resolver{TopK: 50},
+		Resolver: Resolver{TopK: defaultTopK},
 		Embedder: "hash",
 	}
 }
@@ -218,9 +212,17 @@ var fields = map[string]field{
 			return nil
 		},
 	},
-	"resolver.top_k":       intField(func(s *Pipeline) *int { return &s.Resolver.TopK }),
-	"embedder":             textField(func(s *Pipeline) *string { return &s.Embedder }),
-	"extractor.max_tokens": intField(func(s *Pipeline) *int { return &s.Extractor.MaxTokens }),
+	"resolver.top_k":        intField(func(s *Pipeline) *int { return &s.Resolver.TopK }),
+	"resolver.judge":        judgeField,
+	"resolver.judge_model":  textField(func(s *Pipeline) *string { return &s.Resolver.JudgeModel }),
+	"resolver.judge_budget": countOr(defaultJudgeBudget, func(s *Pipeline) *int { return &s.Resolver.JudgeBudget }),
+	"resolver.judge_pairs":  countOr(defaultJudgePairs, func(s *Pipeline) *int { return &s.Resolver.JudgePairs }),
+	"resolver.review_floor": shareOr(defaultReviewFloor, func(s *Pipeline) *float64 { return &s.Resolver.ReviewFloor }),
+	"resolver.token_sort":   shareOr(defaultTokenSort, func(s *Pipeline) *float64 { return &s.Resolver.TokenSort }),
+	"resolver.link":         floatField(func(s *Pipeline) *float64 { return &s.Resolver.Link }),
+	"resolver.drop":         floatField(func(s *Pipeline) *float64 { return &s.Resolver.Drop }),
+	"embedder":              textField(func(s *Pipeline) *string { return &s.Embedder }),
+	"extractor.max_tokens":  intField(func(s *Pipeline) *int { return &s.Extractor.MaxTokens }),
 	"extractor.without_model": {
 		get: func(s *Pipeline) string { return cmp.Or(s.Extractor.WithoutModel, WithoutModelWait) },
 		set: func(s *Pipeline, v string) error {
@@ -298,14 +300,15 @@ func (p Pipeline) Apply(values map[string]string) (Pipeline, error) {
 	return p, p.Validate()
 }
 
+func between(name string, v, lo, hi float64) error {
+	if v < lo || v > hi || v != v {
+		return fmt.Errorf("%s is %v: it must be between %v and %v", name, v, lo, hi)
+	}
+	return nil
+}
+
 // Validate names the first setting that is out of its bounds.
 func (p Pipeline) Validate() error {
-	between := func(name string, v, lo, hi float64) error {
-		if v < lo || v > hi || v != v {
-			return fmt.Errorf("%s is %v: it must be between %v and %v", name, v, lo, hi)
-		}
-		return nil
-	}
 	checks := []error{
 		between("chunker.size", float64(p.Chunker.Size), 16, 8192),
 		between("chunker.min_size", float64(p.Chunker.MinSize), 1, 8191),
@@ -317,7 +320,7 @@ func (p Pipeline) Validate() error {
 		between("extractor.escalation_threshold", p.Extractor.EscalationThreshold, 0, 1),
 		between("extractor.escalation_budget", p.Extractor.EscalationBudget, 0, 1),
 		between("extractor.max_tokens", float64(p.Extractor.MaxTokens), 0, 1e12),
-		between("resolver.top_k", float64(p.Resolver.TopK), 1, 50),
+		p.Resolver.validate(),
 	}
 	for _, err := range checks {
 		if err != nil {
@@ -359,6 +362,9 @@ func (p Pipeline) Validate() error {
 func (p Pipeline) Complete() error {
 	if p.Extractor.Asks() && p.Extractor.Model == "" {
 		return fmt.Errorf("extractor.mode is %s and ollama.model is empty: name the model", p.Extractor.Mode)
+	}
+	if model, _ := p.JudgeModel(); p.Resolver.Judges() && model == "" {
+		return fmt.Errorf("resolver.judge is %s and neither resolver.judge_model nor ollama.model names a model: name one", p.Resolver.Judge)
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ func TestFingerprints(t *testing.T) {
 	require.Len(t, same, 16)
 	for _, v := range []map[string]string{
 		{"extractor.escalation_budget": "all"}, {"extractor.escalation_threshold": "0.9"}, {"ollama.model": "x"}, {"resolver.top_k": "5"},
-		{"chunker.size": "300"},
+		{"chunker.size": "300"}, {"resolver.judge": "ollama", "resolver.judge_model": "m", "resolver.judge_budget": "9", "resolver.judge_pairs": "9"},
+		{"resolver.review_floor": "0.8", "resolver.token_sort": "0.99", "resolver.link": "0.9", "resolver.drop": "0.7"},
 	} {
 		require.Equal(t, same, fp(v), v)
 	}

@@ -17,10 +17,13 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/dead"
 	"github.com/factmill/factmill/services/committer/internal/graphs"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
+	"github.com/factmill/factmill/services/committer/internal/links"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/outbox"
 	"github.com/factmill/factmill/services/committer/internal/query"
+	"github.com/factmill/factmill/services/committer/internal/registry"
 	"github.com/factmill/factmill/services/committer/internal/store"
+	"github.com/factmill/factmill/services/committer/internal/vectors"
 )
 
 // Service is the committer.
@@ -31,6 +34,7 @@ type Service struct {
 	metrics prometheus.Registerer
 	st      *store.Store
 	graphs  *graphs.Graphs
+	known   *registry.Registry
 	jobs    *jobs.Machine
 	ops     *operations.Operations
 	dead    *dead.Desk
@@ -38,6 +42,8 @@ type Service struct {
 	query   *query.Queries
 	status  bus.Status
 	queues  *queues
+	links   *links.Linker
+	space   *space
 }
 
 // Errors of New that callers tell apart.
@@ -70,11 +76,27 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	out := &outside{conn: deps.Conn}
 	s.jobs, err = jobs.New(st, s.graphs, out, jobs.Config{
 		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
-	}, s.outbox.Notify)
+	}, s.committed)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	s.ops = operations.New(st)
+	s.known = registry.New(st, s.graphs, s.ops, registry.Options{
+		Now: deps.Now, Queue: links.RelinkOps, OnChange: func(graph string, _ []string) { s.links.Notify(graph) },
+	})
+	met, err := vectors.NewFollowerMetrics(deps.Metrics)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	s.space = newSpace(cfg, st, s.graphs.Settings, met, deps.Log)
+	s.query.WithVectors(s.space.hub)
+	s.links, err = links.New(links.Config{Log: deps.Log}, links.Deps{
+		Store: st, Settings: s.graphs.Settings, Vectors: s.space, Aliases: s.known.Aliases, Ambiguous: s.ambiguous, Judge: judge{deps.Conn},
+		Committed: s.outbox.Notify, Metrics: deps.Metrics,
+	})
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
@@ -105,6 +127,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 			}, s.jobs)
 		},
 		"jobs":    s.jobs.Run,
+		"links":   s.links.Run,
+		"vectors": s.space.Run,
 		"outbox":  s.outbox.Run,
 		"dead":    s.dead.Run,
 		"numbers": s.numbers,
@@ -131,6 +155,13 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, e)
 	}
 	return err
+}
+
+// committed is told of every graph that has news: events to publish, and perhaps names to compare.
+func (s *Service) committed(graph string) {
+	s.outbox.Notify(graph)
+	s.links.Notify(graph)
+	s.space.Notify(graph)
 }
 
 // requestLimit of verbs; jobs.get may wait that long.

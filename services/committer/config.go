@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/factmill/factmill/pkg/app"
@@ -28,6 +29,16 @@ type Config struct {
 	OnFatal func(error)
 	// Workers answer requests at once. Defaults to 16.
 	Workers int
+	// ModelURL is the model server of graphs that are embedded by a model, Slots how many of its calls are in flight, ModelTimeout how long
+	// one may take. Default to http://127.0.0.1:11434, 1 and 10 minutes.
+	ModelURL     string
+	Slots        int
+	ModelTimeout time.Duration
+	// Route is where names near a name are looked for: "native" or "milvus". Defaults to native.
+	Route string
+	// MilvusAddress, host:port, of a server that gets a copy of the vectors; empty: none. MilvusCollection begins the names of its collections;
+	// defaults to factmill.
+	MilvusAddress, MilvusCollection string
 	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
 	Version string
 }
@@ -52,6 +63,21 @@ func (c Config) WithDefaults() Config {
 	if c.Workers == 0 {
 		c.Workers = 16
 	}
+	if c.ModelURL == "" {
+		c.ModelURL = "http://127.0.0.1:11434"
+	}
+	if c.Slots <= 0 {
+		c.Slots = 1
+	}
+	if c.ModelTimeout <= 0 {
+		c.ModelTimeout = 10 * time.Minute
+	}
+	if c.Route == "" {
+		c.Route = RouteNative
+	}
+	if c.MilvusCollection == "" {
+		c.MilvusCollection = "factmill"
+	}
 	if c.Version == "" {
 		c.Version = "0.0.0"
 	}
@@ -66,8 +92,24 @@ func (c Config) Validate() error {
 	if c.Lease < 100*time.Millisecond {
 		return fmt.Errorf("committer: job.lease is %s: at least 100ms", c.Lease)
 	}
+	switch {
+	case c.Route != RouteNative && c.Route != RouteMilvus:
+		return fmt.Errorf("committer: vectors.route is %q: it must be native or milvus", c.Route)
+	case c.Route == RouteMilvus && c.MilvusAddress == "":
+		return fmt.Errorf("committer: vectors.route is milvus and milvus.address is empty: give the server's host:port")
+	case !collectionName.MatchString(c.MilvusCollection):
+		return fmt.Errorf("committer: milvus.collection is %q: it must be letters, digits and _, beginning with a letter, at most 100", c.MilvusCollection)
+	}
 	return nil
 }
+
+var collectionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,99}$`)
+
+// Routes.
+const (
+	RouteNative = "native"
+	RouteMilvus = "milvus"
+)
 
 // FromConfig takes the committer's values out of the configuration. The store lies in the data directory's "store".
 func FromConfig(c *app.Config) Config {
@@ -77,5 +119,7 @@ func FromConfig(c *app.Config) Config {
 	}
 	return Config{
 		Dir: dir, CacheBytes: int64(c.Int("store.cache")), ReserveBytes: uint64(c.Int("store.reserve")), Lease: c.Duration("job.lease"),
+		ModelURL: c.Get("ollama.url"), Slots: c.Int("ollama.slots"), ModelTimeout: c.Duration("ollama.timeout"),
+		Route: c.Get("vectors.route"), MilvusAddress: c.Get("milvus.address"), MilvusCollection: c.Get("milvus.collection"),
 	}.WithDefaults()
 }

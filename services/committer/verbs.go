@@ -66,15 +66,18 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 	if errors.Is(err, store.ErrNoGraph) {
 		return api.VerifyReply{Checked: map[string]int{}, Problems: []api.Problem{}}, nil
 	}
-	if err != nil || !req.Schema {
+	if err != nil {
 		return r, err
 	}
-	err = s.query.SchemaProblems(ctx, graph, func(p api.Problem) {
+	problem := func(p api.Problem) {
 		if r.Total++; len(r.Problems) < store.MaxProblems {
 			r.Problems = append(r.Problems, p)
 		}
-	})
-	return r, err
+	}
+	if r.Checked["link"], err = s.links.Verify(ctx, graph, problem); err != nil || !req.Schema {
+		return r, err
+	}
+	return r, s.query.SchemaProblems(ctx, graph, problem)
 }
 
 // serve answers in two pools: verbs that may wait for a job never hold up the others.
@@ -86,7 +89,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -115,16 +118,28 @@ func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api
 	}
 	if req.Wait == "" {
 		st, err := s.jobs.Get(ctx, graph, req.Job)
-		return s.queues.fill(ctx, st), err
+		if err != nil {
+			return st, err
+		}
+		return s.linked(s.queues.fill(ctx, st))
 	}
 	d, err := time.ParseDuration(req.Wait)
 	if err != nil || d < 0 {
 		return api.JobStatus{}, api.Errorf(400, "bad_value", "wait is %q: it must be a duration such as 30s", req.Wait)
 	}
-	st, err := s.jobs.Wait(ctx, graph, req.Job, min(d, maxWait), func(st api.JobStatus) bool {
+	d = min(d, maxWait)
+	waiting, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	st, err := s.jobs.Wait(ctx, graph, req.Job, d, func(st api.JobStatus) bool {
 		return api.Ended(st.State) || st.State == api.JobHeld
 	})
-	return s.queues.fill(ctx, st), err
+	if err != nil {
+		return st, err
+	}
+	if st.State == api.JobCommitted && st.CommitSeq > 0 {
+		s.links.Wait(waiting, graph, st.Job, st.CommitSeq)
+	}
+	return s.linked(s.queues.fill(ctx, st))
 }
 
 func (s *Service) jobCancel(ctx context.Context, graph string, req api.JobCancel) (api.JobStatus, error) {
@@ -165,11 +180,18 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("query", "records", verb(q.Records)),
 		endpoint("query", "export", verb(q.Export)),
 		long(endpoint("query", "verify", verb(s.verify))),
+		endpoint("vectors", "status", verb(bare(s.vectorsStatus))),
+		long(endpoint("vectors", "reembed", verb(bare(s.reembed)))),
 		endpoint("schema", "get", verb(g.SchemaGet)),
 		endpoint("schema", "put", verb(g.SchemaPut)),
 		endpoint("schema", "history", verb(bare(g.SchemaHistory))),
 		endpoint("settings", "get", verb(bare(g.SettingsGet))),
 		endpoint("settings", "put", verb(g.SettingsPut)),
+		endpoint("registry", "get", verb(s.known.Get)),
+		endpoint("registry", "list", verb(s.known.List)),
+		endpoint("registry", "put", verb(s.known.Put)),
+		endpoint("registry", "delete", verb(s.known.Delete)),
+		endpoint("registry", "lookup", verb(s.known.Lookup)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),

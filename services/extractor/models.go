@@ -7,6 +7,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/llm"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/extractor/internal/extract"
@@ -29,17 +30,17 @@ type models struct {
 
 // newModels makes them. Without a connection no reply is kept and no token counted.
 func newModels(cfg Config, deps app.Deps) (*models, error) {
-	c, err := model.NewClient(cfg.ModelURL, cfg.ModelTimeout)
+	c, err := llm.NewClient(cfg.ModelURL, cfg.ModelTimeout)
 	if err != nil {
 		return nil, app.Misconfigured(err)
 	}
 	m := &models{slots: int64(cfg.Slots)}
 	m.slow.Store(true) // until the first document tells
 	m.asker = &model.Asker{Client: c, Log: deps.Log, Replies: replies.None{}, Budget: unbounded{}}
-	m.asker.Slots = model.NewSlots(cfg.Slots, func(n int) {
+	m.asker.Slots = llm.NewSlots(cfg.Slots, func(n int) {
 		m.backlog.Store(int64(n))
 		m.hold()
-	})
+	}).Within(deps.ModelCalls)
 	if deps.Conn != nil {
 		if m.memory, err = replies.New(deps.Conn, cfg.ReplyMemory); err != nil {
 			return nil, err
@@ -50,6 +51,7 @@ func newModels(cfg Config, deps app.Deps) (*models, error) {
 }
 
 func (m *models) close() {
+	m.asker.Client.Close()
 	if m.memory != nil {
 		m.memory.Close()
 	}
@@ -87,7 +89,7 @@ func (unbounded) Spend(context.Context, string, string, int) (int, error) { retu
 
 // ModelDigest asks the model server at address which digest a model has there.
 func ModelDigest(ctx context.Context, address, name string) (string, error) {
-	c, err := model.NewClient(address, time.Minute)
+	c, err := llm.NewClient(address, time.Minute)
 	if err != nil {
 		return "", err
 	}

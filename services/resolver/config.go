@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/schemacache"
@@ -20,13 +21,24 @@ type Config struct {
 	Concurrency int
 	// Schemas is how many schemas are kept in memory. Defaults to 64.
 	Schemas int
+	// ModelURL is the model server that the judge asks. Defaults to http://127.0.0.1:11434.
+	ModelURL string
+	// Slots is how many calls of the judge to it are in flight, with those of the extractor where deps.ModelCalls is shared. Defaults to 1.
+	Slots int
+	// ModelTimeout bounds a call, and a request to the judge. Defaults to 10 minutes.
+	ModelTimeout time.Duration
+	// Names is how many answers of the registry are kept in memory. Defaults to 100,000.
+	Names int
 	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
 	Version string
 }
 
 // FromConfig takes what concerns the resolver out of a process's configuration.
 func FromConfig(cfg *app.Config) Config {
-	return Config{Pinned: cfg.Pinned(), Concurrency: cfg.Int("resolver.concurrency")}
+	return Config{
+		Pinned: cfg.Pinned(), Concurrency: cfg.Int("resolver.concurrency"), ModelURL: cfg.Get("ollama.url"), Slots: cfg.Int("ollama.slots"),
+		ModelTimeout: cfg.Duration("ollama.timeout"),
+	}
 }
 
 // WithDefaults returns a copy with what is absent filled in.
@@ -36,6 +48,18 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Schemas <= 0 {
 		c.Schemas = schemacache.DefaultSize
+	}
+	if c.ModelURL == "" {
+		c.ModelURL = "http://127.0.0.1:11434"
+	}
+	if c.Slots <= 0 {
+		c.Slots = 1
+	}
+	if c.ModelTimeout <= 0 {
+		c.ModelTimeout = 10 * time.Minute
+	}
+	if c.Names <= 0 {
+		c.Names = 100_000
 	}
 	if c.Version == "" {
 		c.Version = "0.0.0"

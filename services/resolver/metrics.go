@@ -12,6 +12,8 @@ import (
 // metrics of the resolver; the runner counts messages and times.
 type metrics struct {
 	mentions   prometheus.Counter
+	known      prometheus.Counter
+	ambiguous  prometheus.Counter
 	relations  prometheus.Counter
 	candidates prometheus.Counter
 	selfLoops  prometheus.Counter
@@ -21,11 +23,14 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		mentions:   counter("mentions_total", "Mentions resolved by exact name."),
+		known:      counter("known_total", "Mentions that took the identity of a known entity."),
+		ambiguous:  counter("ambiguous_total", "Mentions whose name several known entities have."),
 		relations:  counter("relations_total", "Relation assertions between resolved entities."),
 		candidates: counter("candidates_total", "Candidate records."),
 		selfLoops:  counter("self_loops_total", "Relations dropped because both ends are one entity."),
 	}
-	return m, errors.Join(share(reg, &m.mentions), share(reg, &m.relations), share(reg, &m.candidates), share(reg, &m.selfLoops))
+	return m, errors.Join(share(reg, &m.mentions), share(reg, &m.known), share(reg, &m.ambiguous),
+		share(reg, &m.relations), share(reg, &m.candidates), share(reg, &m.selfLoops))
 }
 
 func counter(name, help string) prometheus.Counter {
@@ -54,6 +59,8 @@ func (m *metrics) count(res resolve.Result) {
 		relations += len(res.Assertions.Chunks[i].Relations)
 	}
 	m.mentions.Add(float64(res.Mentions))
+	m.known.Add(float64(res.Known))
+	m.ambiguous.Add(float64(res.Ambiguous))
 	m.relations.Add(float64(relations))
 	m.candidates.Add(float64(len(res.Assertions.Candidates)))
 	m.selfLoops.Add(float64(res.SelfLoops))

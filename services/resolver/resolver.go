@@ -1,5 +1,5 @@
 // Package resolver is the stage that finds out which entities a document's mentions are: doc.extracted in, doc.resolved out.
-// This version knows exact names; how is in internal/resolve.
+// It knows exact names, and the known entities of the graph's registry; how is in internal/resolve.
 package resolver
 
 import (
@@ -27,9 +27,10 @@ type Schemas interface {
 
 // Stage is the resolver without a broker. Its methods are safe for concurrent use.
 type Stage struct {
-	schemas Schemas
-	pinned  []pin
-	metrics *metrics
+	schemas  Schemas
+	registry Registry // nil: only jobs of graphs without known entities are served
+	pinned   []pin
+	metrics  *metrics
 }
 
 // NewStage makes a stage. The error names the setting of cfg that is wrong.
@@ -49,7 +50,7 @@ func NewStage(cfg Config, deps app.Deps, schemas Schemas) (*Stage, error) {
 // Handle resolves one document. Its output is one *events.Resolved.
 //
 // Errors are classified: a job whose schema or settings this build or this operator does not serve is handed back; while nobody
-// answers for the schema the stage pauses; an extraction that contradicts itself is permanent.
+// answers for the schema or the registry the stage pauses; an extraction that contradicts itself is permanent.
 func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, error) {
 	e, ok := in.Event.(*events.Extracted)
 	if !ok {
@@ -62,7 +63,11 @@ func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, er
 	if err != nil {
 		return nil, err
 	}
-	res, err := resolve.Document(e.Extraction, rules{sch}, !e.Job.NoCandidates)
+	known, err := s.known(ctx, e.Job, e.Extraction)
+	if err != nil {
+		return nil, err
+	}
+	res, err := resolve.Document(e.Extraction, rules{sch}, known, !e.Job.NoCandidates)
 	if err != nil {
 		return nil, fault.Fatal("bad_extraction", "document %q of job %s: %w", e.Doc.Key, e.Job.ID, err)
 	}
@@ -70,7 +75,7 @@ func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, er
 	return []events.Event{&events.Resolved{
 		Job: e.Job, Doc: e.Doc, Assertions: res.Assertions, Dropped: res.Dropped,
 		Extraction: e.Stats, Escalation: e.Escalation,
-		Resolution: events.ResolutionStats{Exact: res.Mentions, SelfLoop: res.SelfLoops},
+		Resolution: events.ResolutionStats{Exact: res.Mentions, Registry: res.Known, Ambiguous: res.Ambiguous, SelfLoop: res.SelfLoops},
 	}}, nil
 }
 
@@ -123,7 +128,9 @@ type Service struct {
 	*Stage
 	cfg    Config
 	deps   app.Deps
+	judge  *Judge
 	status bus.Status
+	names  *names
 }
 
 var _ app.Service = (*Service)(nil)
@@ -136,6 +143,11 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.judge, err = NewJudge(s.cfg, s.deps); err != nil {
+		return nil, err
+	}
+	s.names = newNames(s.lookup)
+	s.registry = s.names
 	return s, nil
 }
 
@@ -164,11 +176,17 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer s.judge.Close()
+	if err := s.names.open(s.cfg.Names); err != nil {
+		return err
+	}
+	defer s.names.close()
 	listed := make(chan error, 1)
 	go func() {
 		defer stop()
 		info := bus.ServiceInfo{Name: Name, Version: s.cfg.Version, Description: "finds out which entities mentions are"}
-		listed <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
+		listed <- s.deps.Conn.Serve(ctx, info, []bus.Endpoint{s.judge.endpoint()},
+			bus.ServeOptions{Workers: s.judge.workers() + 2, Nouns: []string{"match"}, Ready: s.Ready, Log: s.deps.Log})
 	}()
 	err := s.deps.Conn.Run(ctx, bus.RunConfig{
 		Service: Name, Stream: bus.StreamExtracted, Durable: bus.DurableResolver, Concurrency: s.cfg.Concurrency,

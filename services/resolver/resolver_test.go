@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -185,6 +186,12 @@ func TestMetrics(t *testing.T) {
 # HELP factmill_resolver_candidates_total Candidate records.
 # TYPE factmill_resolver_candidates_total counter
 factmill_resolver_candidates_total 2
+# HELP factmill_resolver_ambiguous_total Mentions whose name several known entities have.
+# TYPE factmill_resolver_ambiguous_total counter
+factmill_resolver_ambiguous_total 0
+# HELP factmill_resolver_known_total Mentions that took the identity of a known entity.
+# TYPE factmill_resolver_known_total counter
+factmill_resolver_known_total 0
 # HELP factmill_resolver_mentions_total Mentions resolved by exact name.
 # TYPE factmill_resolver_mentions_total counter
 factmill_resolver_mentions_total 6
@@ -254,6 +261,9 @@ func TestFetchChecksTheGraph(t *testing.T) {
 func TestFromConfig(t *testing.T) {
 	cfg, err := app.LoadConfig("", []string{"FACTMILL_RESOLVER_TOP_K=5"}, map[string]string{"resolver.concurrency": "3"})
 	require.NoError(t, err)
-	require.Equal(t, Config{Pinned: map[string]string{"resolver.top_k": "5"}, Concurrency: 3}, FromConfig(cfg))
-	require.Equal(t, Config{Concurrency: 8, Schemas: 64, Version: "0.0.0"}, Config{}.WithDefaults())
+	url := "http://127.0.0.1:11434"
+	require.Equal(t, Config{
+		Pinned: map[string]string{"resolver.top_k": "5"}, Concurrency: 3, ModelURL: url, Slots: 1, ModelTimeout: 10 * time.Minute,
+	}, FromConfig(cfg))
+	require.Equal(t, Config{Concurrency: 8, Schemas: 64, Names: 100_000, ModelURL: url, Slots: 1, ModelTimeout: 10 * time.Minute, Version: "0.0.0"}, Config{}.WithDefaults())
 }

@@ -1,6 +1,9 @@
 // Command resolution prints precision, recall and F1 of linking names, on a set of name pairs.
 //
-//	resolution [-misses] PAIRS.jsonl
+//	resolution [-misses] [-judge URL -judge-model MODEL] PAIRS.jsonl
+//
+// What the last way leaves unclear is also put before two judges that need no model, one that knows and one that throws a coin, and before
+// a model when its server is given.
 package main
 
 import (
@@ -22,6 +25,8 @@ func main() {
 
 func run() error {
 	misses := flag.Bool("misses", false, "list what was linked wrongly and what was not linked")
+	url := flag.String("judge", "", "`URL` of a model server that the unclear pairs are put before")
+	model := flag.String("judge-model", "", "the judge's model there")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		return fmt.Errorf("give one file of name pairs")
@@ -38,6 +43,26 @@ func run() error {
 	r, err := eval.RunResolution(context.Background(), pairs, embed.NewHash())
 	if err != nil {
 		return err
+	}
+	ctx := context.Background()
+	for _, j := range []struct {
+		way string
+		ask eval.Judge
+	}{{"+ a judge at random", eval.AtRandom}, {"+ a perfect judge", eval.Perfect}} {
+		if err := r.AddJudge(ctx, j.way, j.ask); err != nil {
+			return err
+		}
+	}
+	if *url != "" {
+		j, err := newAsked(*url, *model)
+		if err != nil {
+			return err
+		}
+		defer j.judge.Close()
+		if err := r.AddJudge(ctx, "+ "+*model, j.ask); err != nil {
+			return err
+		}
+		defer j.print(os.Stdout)
 	}
 	if *misses {
 		for _, l := range r.Wrong {

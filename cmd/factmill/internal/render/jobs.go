@@ -106,6 +106,13 @@ func (p *printer) work(s api.Stages) {
 	if n := sum(dropped); n > 0 {
 		p.f("  dropped     %s without evidence or sense (%s)", Count(n, "item", "items"), reasons(dropped))
 	}
+	if r := s.Resolution; r.Registry+r.Ambiguous > 0 {
+		line := Count(r.Registry, "mention is a known entity", "mentions are known entities")
+		if r.Ambiguous > 0 {
+			line += fmt.Sprintf(", %s by a name that several known entities have", Number(r.Ambiguous))
+		}
+		p.f("  registry    %s", line)
+	}
 	if x := s.Escalation; x.Escalated > 0 {
 		p.f("  model       %s of %s eligible chunks, %s tokens", Number(x.Escalated), Number(x.Eligible),
 			Number(x.PromptTokens+x.CompletionTokens))

@@ -16,6 +16,7 @@ import (
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
 	"github.com/factmill/factmill/services/committer/internal/operations"
+	"github.com/factmill/factmill/services/committer/internal/registry"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -73,6 +74,13 @@ func (g *Graphs) create(ctx context.Context, name string) error {
 	}
 	ops = append(ops, store.Op{Graph: name, Space: spaceSettings, Key: keyPipeline, Value: p})
 	return g.st.Write(ctx, ops, true)
+}
+
+// Ensure makes a graph with the default schema and settings where it does not exist.
+func (g *Graphs) Ensure(ctx context.Context, name string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.create(ctx, name)
 }
 
 func (g *Graphs) stamp() string { return g.now().UTC().Format(time.RFC3339Nano) }
@@ -276,6 +284,12 @@ func (g *Graphs) settings(name string) (settingsRow, error) {
 	return row, nil
 }
 
+// Settings returns the pipeline settings of a graph.
+func (g *Graphs) Settings(name string) (settings.Pipeline, error) {
+	row, err := g.settings(name)
+	return row.Pipeline, err
+}
+
 // SettingsPut answers settings.put.
 func (g *Graphs) SettingsPut(ctx context.Context, name string, req api.SettingsPut) (api.SettingsReply, error) {
 	g.mu.Lock()
@@ -330,9 +344,13 @@ func (g *Graphs) JobContext(name string) (jobs.Context, error) {
 	if err != nil {
 		return jobs.Context{}, err
 	}
+	known, knownFP, err := registry.Revision(g.st, name)
+	if err != nil {
+		return jobs.Context{}, err
+	}
 	return jobs.Context{
 		Job: events.Job{
-			SchemaRevision: active, SchemaFP: s.Fingerprint(), Settings: row.Pipeline,
+			SchemaRevision: active, SchemaFP: s.Fingerprint(), RegistryRevision: known, RegistryFP: knownFP, Settings: row.Pipeline,
 			ChunkerFP: row.Pipeline.ChunkerFingerprint(), ExtractionFP: row.Pipeline.ExtractionFingerprint(s),
 		},
 		SchemaName: s.Name(), SchemaVer: s.Version(),

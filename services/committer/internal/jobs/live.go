@@ -228,6 +228,8 @@ func (l *live) addResolved(e *events.Resolved, size int) bool {
 		l.drop(n)
 	}
 	l.summary.Stages.Resolution.Exact += e.Resolution.Exact
+	l.summary.Stages.Resolution.Registry += e.Resolution.Registry
+	l.summary.Stages.Resolution.Ambiguous += e.Resolution.Ambiguous
 	l.summary.Stages.Resolution.Compared += e.Resolution.Compared
 	if s := e.Escalation; s != nil {
 		l.summary.Stages.Escalation.EscalationStats.Add(*s)

@@ -19,8 +19,10 @@ const (
 	phaseChunks
 	phaseEntities
 	phaseRelations
+	phaseMatches
 	phaseCandidates
 	phaseDecisions
+	phaseVerdicts
 	phaseEnd
 )
 
@@ -50,7 +52,7 @@ var errPage = errors.New("page is full")
 
 // Export answers query.export: a page of rows in the order of the canonical export, at one pinned sequence:
 // documents by key; chunks by document key and index; entities and relations by id, their mentions and evidence by document
-// id, chunk index, start, end (and assertion); candidates by key and document key (pending ones, and approved ones of open
+// id, chunk index, start, end (and assertion); matches by their ends; candidates by key and document key (pending ones, and approved ones of open
 // chunks); decisions by key. Rows of candidates and decisions come with canonical or candidates. Canonical rows have the fields
 // of spec 2 and no others; text puts the document's text into its row and is ignored with canonical.
 func (q *Queries) Export(ctx context.Context, name string, req api.Export) (api.ExportReply, error) {
@@ -111,7 +113,7 @@ func (q *Queries) ExportTo(ctx context.Context, name string, req api.Export, w i
 	})
 }
 
-// exportTotal counts the rows to come, decisions aside.
+// exportTotal counts the rows to come, matches and decisions aside.
 func (v *view) exportTotal(req api.Export) (int, error) {
 	c, err := v.sn.Counts()
 	if err != nil {

@@ -39,7 +39,7 @@ func newExporter(q *Queries, v *view, req api.Export, s sink) *exporter {
 // run writes everything behind a position.
 func (x *exporter) run(at exportAt) error {
 	x.resume = at.Mark
-	phases := []func(exportAt) error{x.documents, x.chunks, x.entities, x.relations, x.candidates, x.decisions}
+	phases := []func(exportAt) error{x.documents, x.chunks, x.entities, x.relations, x.matches, x.candidates, x.decisions, x.verdicts}
 	for at.Phase < phaseEnd {
 		if err := phases[at.Phase](at); err != nil {
 			return err

@@ -326,6 +326,7 @@ func (a *application) openVersion(was Version, chunks []graph.Chunk) error {
 			return err
 		}
 		t.put(newKey(t.g.id, spaceChunk).id(cid), encodeChunkRef(a.doc, v.Version, i))
+		t.feed(TouchedChunk, cid)
 		if c.Prefix != "" {
 			no.terms[i] = t.post.Add(v.FirstNo+uint32(i), c.Prefix)
 		}
@@ -345,9 +346,24 @@ func (a *application) openVersion(was Version, chunks []graph.Chunk) error {
 
 func (a *application) closeVersion(v Version) error {
 	v.ClosedSeq, v.ClosedTime = a.t.seq, a.t.at
+	if err := a.feedChunks(v); err != nil {
+		return err
+	}
 	a.t.counts.Chunks -= len(v.Chunks)
 	a.t.counts.Terms -= v.Terms
 	return a.t.putJSON(versionKey(a.t.g.id, a.doc, v.Version), v)
+}
+
+// feedChunks tells the feed of the chunks of a version that is closed.
+func (a *application) feedChunks(v Version) error {
+	for i := range v.Chunks {
+		cid, err := mustID(fingerprint.ChunkID(a.doc.String(), v.ContentHash, v.ChunkerFP, i))
+		if err != nil {
+			return err
+		}
+		a.t.feed(TouchedChunk, cid)
+	}
+	return nil
 }
 
 func versionKey(g uint32, doc id, n int) key { return newKey(g, spaceVersion).id(doc).u32(uint32(n)) }

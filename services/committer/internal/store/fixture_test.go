@@ -300,6 +300,10 @@ func dumpOpen(tb T, s *Store, seq uint64) string {
 			return nil
 		})
 	}))
+	require.NoError(tb, sn.MatchesAll(Match{}, func(m Match) error {
+		line("match %s %s %s %.3f %s", m.A, m.B, m.Method, m.Score, m.State())
+		return nil
+	}))
 	names, err := sn.EntityNamePrefix("", 0)
 	require.NoError(tb, err)
 	for _, n := range names {

@@ -317,6 +317,14 @@ func (t *Txn) emitEntity(v id, a *entityAgg) error {
 	t.put(newKey(t.g.id, spaceEntity).id(v), row)
 	t.touched[v] = row != nil
 	a.was = row
+	if shownAs(&was) != shownAs(&a.fold) {
+		t.feed(TouchedEntity, v)
+	}
+	if row == nil {
+		if err := t.unlink(v); err != nil {
+			return err
+		}
+	}
 	before, now := indexNames(&was), indexNames(&a.fold)
 	for name := range before {
 		if _, ok := now[name]; !ok {
@@ -346,6 +354,16 @@ func (t *Txn) emitEntity(v id, a *entityAgg) error {
 		})
 	}
 	return nil
+}
+
+// shown is how an entity is compared and embedded: by its label and its display name. The zero value is an entity that is not there.
+type shown struct{ label, name string }
+
+func shownAs(f *EntityFold) shown {
+	if f.Documents == 0 {
+		return shown{}
+	}
+	return shown{f.Label, f.Display()}
 }
 
 // indexNames are the folded names under which an entity is found; true for its merge key.

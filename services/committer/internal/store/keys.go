@@ -13,7 +13,7 @@ import (
 // strings end with 00 01 and write a 00 as 00 FF, so that no key's prefix is another's. Graph number 0 holds the store's own rows.
 // What Pebble is given is a key with its end, and for the rows of facts with the commit's sequence (see comparer).
 //
-// Lower-case spaces belong to this package, upper-case letters and digits to its users.
+// Lower-case letters and marks belong to this package, upper-case letters and digits to its users.
 const (
 	spaceDoc      = 'd' // document id
 	spaceVersion  = 'v' // document id, version
@@ -36,17 +36,21 @@ const (
 	spaceDecision = 'y' // candidate key
 	spacePosting  = 'l' // list, term, part
 	spaceCounts   = 's' //
+	spaceMatch    = '=' // entity id, entity id; once from either side
+	spaceVerdict  = '!' // entity id, greater entity id
 
 	// Rows without a sequence in the key.
-	spaceOutbox  = 'b' // number → sequence, event
-	spaceJournal = 'j' // sequence, batch → keys
-	spaceCurrent = 'u' // → current sequence
-	spaceSystem  = 'z' // graph 0: name of a row
-	spaceGraph   = 'f' // graph 0: graph name → number
+	spaceOutbox   = 'b' // number → sequence, event
+	spaceFeed     = '>' // sequence, part → job, entities and chunks that it touched
+	spaceFeedTrim = '<' // → sequence up to which rows of the feed were taken away
+	spaceJournal  = 'j' // sequence, batch → keys
+	spaceCurrent  = 'u' // → current sequence
+	spaceSystem   = 'z' // graph 0: name of a row
+	spaceGraph    = 'f' // graph 0: graph name → number
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls"
+const factSpaces = "dvxakchenmpqrwoitgyls=!"
 
 // Lists of postings.
 const (
@@ -290,7 +294,11 @@ func describeParts(space byte, r *keyReader) string {
 		return strconv.FormatUint(uint64(r.u32()), 10)
 	case spaceName, spaceCandKey:
 		return strconv.Quote(r.str()) + "/" + r.id().String()
-	case spaceMention, spaceEvidence:
+	case spaceFeed:
+		return fmt.Sprintf("%d/%d", r.u64(), r.u32())
+	case spaceFeedTrim:
+		return "trimmed"
+	case spaceMention, spaceEvidence, spaceMatch, spaceVerdict:
 		return r.id().String() + "/" + r.id().String()
 	case spaceProp:
 		return fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())

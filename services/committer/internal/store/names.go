@@ -14,3 +14,12 @@ func (sn *Snapshot) EntityNames(after NamedEntity, fn func(NamedEntity) error) e
 		return fn(n)
 	})
 }
+
+// IDLen is the length of an ID.
+const IDLen = idLen
+
+// ID is a UUID in 16 bytes; it sorts as its text does.
+type ID = id
+
+// ParseID reads the text form of a UUID.
+func ParseID(s string) (ID, bool) { return parseID(s) }

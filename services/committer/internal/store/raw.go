@@ -213,3 +213,43 @@ func (s *Store) scanRaw(prefix, from key, fn func(k, v []byte) error) (err error
 	}
 	return nil
 }
+
+// Probe calls fn for the keys of raw rows that begin with one of the prefixes, of each at most limit (0: all), with the prefix's place.
+// Prefixes in the order of keys are found fastest. The key is valid during the call. An unknown graph has no rows.
+func (s *Store) Probe(graph string, space byte, prefixes [][]byte, limit int, fn func(i int, key []byte) error) (err error) {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.exit()
+	if err := checkSpace(space); err != nil {
+		return err
+	}
+	g, err := s.graph(graph)
+	if err != nil {
+		return nil
+	}
+	head := newKey(g.id, space)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: head.clone().end(), UpperBound: after(head).end()})
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	defer func() { err = errorsJoin(err, it.Close()) }()
+	var from key
+	for i, p := range prefixes {
+		from = append(append(from[:0], head...), p...)
+		n := 0
+		for ok := it.SeekGE(from.clone().end()); ok && bytes.HasPrefix(it.Key(), from); ok = it.Next() {
+			base, _, _ := splitRow(it.Key())
+			if err := fn(i, base[headLen:]); err != nil {
+				return stopped(err)
+			}
+			if n++; n == limit {
+				break
+			}
+		}
+		if err := it.Error(); err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+	}
+	return nil
+}

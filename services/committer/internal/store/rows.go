@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"sort"
 
 	"github.com/factmill/factmill/pkg/graph"
@@ -232,6 +233,8 @@ type Counts struct {
 	Entities   map[string]int `json:"entities"`   // by label
 	Relations  map[string]int `json:"relations"`  // by type
 	Candidates int            `json:"candidates"` // pending records
+	// Matches by state.
+	Matches map[string]int `json:"matches,omitempty"`
 	// CandidateNo is the number of the newest candidate event.
 	CandidateNo uint64 `json:"candidate_no"`
 	// ChunkNo is the number that the next chunk gets in the postings.
@@ -242,13 +245,9 @@ type Counts struct {
 
 func (c Counts) clone() Counts {
 	e, r := make(map[string]int, len(c.Entities)), make(map[string]int, len(c.Relations))
-	for k, v := range c.Entities {
-		e[k] = v
-	}
-	for k, v := range c.Relations {
-		r[k] = v
-	}
-	c.Entities, c.Relations = e, r
+	maps.Copy(e, c.Entities)
+	maps.Copy(r, c.Relations)
+	c.Entities, c.Relations, c.Matches = e, r, maps.Clone(c.Matches)
 	return c
 }
 

@@ -279,6 +279,26 @@ func (sn *Snapshot) ChunkRef(chunkID string) (ref ChunkRef, ok bool, err error) 
 	return ref, true, err
 }
 
+// OpenChunks calls fn for each chunk of an open version, by id, behind an id ("": all).
+func (sn *Snapshot) OpenChunks(after string, fn func(id string) error) error {
+	var from key
+	if v, ok := parseID(after); ok {
+		from = sn.key(spaceChunk).id(v).next()
+	}
+	return sn.scan(sn.key(spaceChunk), from, func(k key, v []byte) error {
+		kr, r := readKey(k), reader{b: v}
+		ref := ChunkRef{DocID: r.id().String(), Version: r.uint(), Index: r.uint()}
+		if err := r.err("chunk"); err != nil {
+			return err
+		}
+		open, err := sn.isOpen(ref)
+		if err != nil || !open {
+			return err
+		}
+		return fn(kr.id().String())
+	})
+}
+
 func (sn *Snapshot) isOpen(ref ChunkRef) (bool, error) {
 	d, ok, err := sn.Doc(ref.DocID)
 	return ok && d.Open && d.Version == ref.Version, err

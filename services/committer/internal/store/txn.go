@@ -43,6 +43,10 @@ type Txn struct {
 	events   [][]byte          // outbox rows without their head
 	cands    map[candBatch]*pendingItems
 
+	matched  map[id]map[id]bool // matches in rows, from either side
+	fed      []byte             // entries of the feed, see feedRows
+	fedParts int
+
 	counts  Counts
 	batches int // written under a journal
 	numbers []uint64
@@ -121,6 +125,7 @@ func (t *Txn) reset() {
 	t.rows, t.size = map[string][]byte{}, 0
 	t.ents, t.rels, t.props, t.byProp = map[id]*entityAgg{}, map[id]*relationAgg{}, map[propID]*propAgg{}, map[ownerProp][]*propAgg{}
 	t.docCands, t.names, t.events = map[id][]string{}, map[string][]byte{}, nil
+	t.matched = map[id]map[id]bool{}
 	t.post.Reset()
 }
 
@@ -431,6 +436,9 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 		}
 	}
 	t.part = next
+	if err := t.feedRows(set); err != nil {
+		return nil, err
+	}
 	for _, e := range t.events {
 		no := t.g.out.take()
 		t.numbers = append(t.numbers, no)

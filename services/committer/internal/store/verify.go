@@ -19,6 +19,7 @@ var kinds = map[byte]string{
 	spaceNo: "chunk_number", spaceEntity: "entity", spaceName: "name", spaceMention: "mention", spaceProp: "property",
 	spacePropFold: "property_fold", spaceRelation: "relation", spaceEvidence: "evidence", spaceOut: "out", spaceIn: "in",
 	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spacePosting: "posting", spaceCounts: "counts",
+	spaceMatch: "match", spaceVerdict: "verdict", spaceFeed: "feed", spaceFeedTrim: "feed_trimmed",
 	spaceOutbox: "outbox", spaceJournal: "journal", spaceCurrent: "current", 0: "raw", 1: "unknown",
 }
 
@@ -34,7 +35,7 @@ func (s *Store) Verify(ctx context.Context, graph string, fn func(api.Problem)) 
 	v.reply = api.VerifyReply{Seq: sn.seq, Checked: map[string]int{}, Problems: []api.Problem{}}
 	v.found = Counts{Entities: map[string]int{}, Relations: map[string]int{}}
 	for _, pass := range []func() error{v.keys, v.postingRows, v.versions, v.lostPostings, v.documents, v.index, v.entities, v.relations,
-		v.properties, v.supports, v.candidates, v.counts} {
+		v.properties, v.supports, v.candidates, v.matches, v.counts} {
 		if err = pass(); err != nil {
 			break
 		}
@@ -175,6 +176,18 @@ func (v *verifier) checkKey(k, val []byte) {
 		r := readKey(k)
 		if r.u64() <= v.sn.seq {
 			v.problem(k, "the journal of a commit that ended")
+		}
+	case spaceFeed:
+		r := readKey(base)
+		if seq := r.u64(); seq > v.sn.g.current.Load()+1 {
+			v.problem(k, "what commit %d touched, which never was", seq)
+		}
+		if _, err := unseal(base, val); err != nil {
+			v.problem(k, "%v", err)
+		}
+	case spaceFeedTrim:
+		if len(k) != headLen || len(val) != 8 {
+			v.problem(k, "a malformed number")
 		}
 	case spaceOutbox:
 		seq, _, err := readOutbox(k, val)

@@ -24,6 +24,14 @@ func damaged(t *testing.T) *Store {
 ? 1 entity Machine Drone`), mustFixture(t, "b", "gone\n? 0 entity Machine Drone"))
 	txn, err := s.Begin(t.Context(), g)
 	require.NoError(t, err)
+	_, err = txn.Apply(t.Context(), mustFixture(t, "c", "[Org:Acme] is old."))
+	require.NoError(t, err)
+	pair := ordered(fixtureID(t, "Org", "acme"), fixtureID(t, "Org", "acme ltd"))
+	changed, err := txn.PutMatch(Match{A: pair[0].String(), B: pair[1].String(), Method: "legal suffix", Score: 0.965, Found: MatchActive})
+	require.NoError(t, err)
+	require.True(t, changed)
+	_, err = txn.DecideMatch(Verdict{A: pair[0].String(), B: pair[1].String(), State: MatchConfirmed})
+	require.NoError(t, err)
 	n, err := txn.Decide(t.Context(), "entity|machine|robot", api.StateApproved)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -32,6 +40,13 @@ func damaged(t *testing.T) *Store {
 	_, err = txn.Finish(t.Context(), nil)
 	require.NoError(t, err)
 	return s
+}
+
+func fixtureID(tb T, label, key string) id {
+	tb.Helper()
+	v, err := mustID(entityID(label, key))
+	require.NoError(tb, err)
+	return v
 }
 
 // Verify names every key that is deleted, altered, or moved: one test a row of a store that has every kind.
@@ -48,7 +63,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 		}
 		spaces[k[headLen-1]] = true
 	}
-	for _, space := range factSpaces + "bu" {
+	for _, space := range factSpaces + "bu>" {
 		require.True(t, spaces[byte(space)], "the store has no row of space %c", space)
 	}
 	tried := map[byte][2]int{}
@@ -82,7 +97,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 			named("altered")
 			n[0]++
 		}
-		live := len(was) > 0 && space != spaceOutbox
+		live := len(was) > 0 && space != spaceOutbox && space != spaceFeed
 		if live {
 			require.NoError(t, s.db.Delete([]byte(k), pebble.NoSync))
 			named("deleted")
@@ -94,7 +109,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 	}
 	for space, n := range tried {
 		require.NotZero(t, n[0], "no row of space %c was altered", space)
-		require.True(t, n[1] > 0 || space == spaceOutbox, "no row of space %c was deleted", space)
+		require.True(t, n[1] > 0 || space == spaceOutbox || space == spaceFeed, "no row of space %c was deleted", space)
 	}
 	verified(t, s)
 }
@@ -141,7 +156,9 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		{k(spacePosting).byte(listEntities).str("x").u32(0), stranger[:], "entity " + stranger.String() + " never was"},
 		{k(spaceCandKey).str("entity|x|y").id(doc), writer(nil).str("pending").uint(1).float(1), "missing: g/\"entity|x|y\"/" + docID("a") + " leads to it"},
 		{k(spaceDecision).str("entity|x|y"), []byte(`{"key":"entity|x|z","state":"approved"}`), `it decides "entity|x|z": "approved"`},
-		{k(spaceCounts), []byte(`{"documents":2,"chunks":2,"mentions":3,"entities":{"Org":1,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":3,"terms":15}`), "it counts 2 documents, there are 1"},
+		{k(spaceCounts), []byte(`{"documents":3,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18}`), "it counts 3 documents, there are 2"},
+		{k(spaceCounts), []byte(`{"documents":2,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18,"matches":{"active":1}}`), "it counts 0 matches confirmed, there are 1"},
+		{k(spaceMatch).id(acme).id(stranger), Match{Method: "x", Score: 1, Found: MatchActive}.row(), "missing: its other side is there"},
 		{k(spacePropFold).id(ada).str("year").str("n1842"), mustPropFold(t, PropertyFold{Value: int64(1842), Documents: 2, Best: 0.7, BestDocs: 1, NewestDocs: 1}), "it is not what its documents say: 2 documents, there are 1"},
 	} {
 		at := c.key.with(2)

@@ -44,6 +44,9 @@ func (t *Txn) Written() (Written, error) {
 	for term, ids := range t.names {
 		list(len(term), len(ids))
 	}
+	for fed := len(t.fed); fed > 0; fed -= feedPart * (1 + idLen) {
+		add(headLen+12, min(fed, feedPart*(1+idLen))+len(t.job))
+	}
 	for _, e := range t.events {
 		add(16, len(e))
 	}

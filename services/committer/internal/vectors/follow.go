@@ -22,16 +22,20 @@ var ErrGone = errors.New("changes are gone")
 type Page struct {
 	// Touched came into being, changed its name, label or text, or went; in any order, and any number of times.
 	Touched []Ref
-	// Through is the last commit that the page covers whole; at least the asked one, and more unless there is no later commit.
+	// Through is the last commit that the page covers whole, with those before it; more than the asked one unless there is no later commit or
+	// the page ends within one.
 	Through uint64
+	// Next is how many entries of the commit behind Through were given already; 0: the page does not end within a commit.
+	Next int
 }
 
 // Feed tells what the commits of a graph touched. The store of facts is behind it.
 type Feed interface {
 	// Head is the sequence of the last commit; 0 before the first.
 	Head(ctx context.Context) (uint64, error)
-	// After returns what the commits behind a sequence touched, about limit refs, whole commits; ErrGone when it no longer knows.
-	After(ctx context.Context, seq uint64, limit int) (Page, error)
+	// After returns what the commits behind a sequence touched, without the first offset entries of the first of them, about limit refs;
+	// ErrGone when it no longer knows.
+	After(ctx context.Context, seq uint64, offset, limit int) (Page, error)
 	// All lists what there is at the head or later, behind a ref (the zero Ref: from the first), chunks before entities, each by id.
 	All(ctx context.Context, after Ref, limit int) ([]Ref, error)
 }
@@ -263,11 +267,11 @@ func (f *Follower) CatchUp(ctx context.Context) error {
 		return fmt.Errorf("position of %s of graph %s: %w", f.cfg.Name, f.cfg.Graph, err)
 	}
 	f.report(func(s *FollowerStatus) { s.Position = at })
-	for at < head {
+	for offset := 0; at < head; {
 		var page Page
 		err := ErrGone // of a sink that is at the beginning
 		if at > 0 {
-			page, err = f.deps.Feed.After(ctx, at, f.cfg.Batch)
+			page, err = f.deps.Feed.After(ctx, at, offset, f.cfg.Batch)
 		}
 		if errors.Is(err, ErrGone) {
 			if err := f.everything(ctx, head); err != nil {
@@ -279,13 +283,17 @@ func (f *Follower) CatchUp(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("changes of graph %s behind %d: %w", f.cfg.Graph, at, err)
 		}
-		if page.Through <= at {
+		if page.Through < at || page.Through == at && page.Next <= offset {
 			return fmt.Errorf("changes of graph %s behind %d lead to %d", f.cfg.Graph, at, page.Through)
 		}
-		if err := f.touched(ctx, page.Touched, page.Through); err != nil {
+		through := page.Through
+		if through == at {
+			through = 0 // the position stays until the commit is done
+		}
+		if err := f.touched(ctx, page.Touched, through); err != nil {
 			return fmt.Errorf("%s of graph %s behind %d: %w", f.cfg.Name, f.cfg.Graph, at, err)
 		}
-		at = page.Through
+		at, offset = page.Through, page.Next
 	}
 	return nil
 }

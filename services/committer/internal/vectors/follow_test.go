@@ -25,6 +25,7 @@ type world struct {
 	gone    uint64  // After knows nothing of what lies at or before it
 	fail    error   // of every call
 	perPage int     // commits; 0 is all
+	cut     bool    // pages end within commits
 }
 
 func newWorld() *world { return &world{texts: map[Ref]Text{}} }
@@ -52,7 +53,7 @@ func (w *world) Head(context.Context) (uint64, error) {
 	return uint64(len(w.commits)), w.fail
 }
 
-func (w *world) After(_ context.Context, seq uint64, _ int) (Page, error) {
+func (w *world) After(_ context.Context, seq uint64, offset, limit int) (Page, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if seq < w.gone {
@@ -62,8 +63,12 @@ func (w *world) After(_ context.Context, seq uint64, _ int) (Page, error) {
 	if w.perPage > 0 {
 		p.Through = min(p.Through, seq+uint64(w.perPage))
 	}
-	for _, c := range w.commits[seq:p.Through] {
-		p.Touched = append(p.Touched, c...)
+	for i, c := range w.commits[seq:p.Through] {
+		if w.cut && len(c) > offset+limit {
+			return Page{Touched: append(p.Touched, c[offset:offset+limit]...), Through: seq + uint64(i), Next: offset + limit}, w.fail
+		}
+		p.Touched = append(p.Touched, c[offset:]...)
+		offset = 0
 	}
 	return p, w.fail
 }
@@ -169,6 +174,26 @@ func TestFollower(t *testing.T) {
 	require.Empty(t, found1(t, x, "Place", "Paris"))
 	require.Equal(t, []string{idOf(5)}, found1(t, x, "Place", "Rome"))
 	require.Equal(t, uint64(5), f.Status().Position)
+}
+
+// TestFollowerWithinACommit: a commit that is larger than a page is followed page by page, and its position comes at its end.
+func TestFollowerWithinACommit(t *testing.T) {
+	w, e, x := newWorld(), &counted{}, openIndex(t)
+	f := NewFollower(FollowerConfig{Graph: g, Name: "native", Batch: 2}, FollowerDeps{Feed: w, Texts: w, Embedder: e, Sink: x})
+	w.commit(map[int]string{1: "Place Oslo"})
+	require.NoError(t, f.CatchUp(t.Context()))
+	e.take()
+	w.cut = true
+	w.commit(map[int]string{2: "Place Rome", 3: "Place Bonn", 4: "Place Bern", 5: "Place Lyon", 6: "Place Graz"})
+	w.commit(map[int]string{7: "Place Pisa"})
+	e.fail = errors.New("model is down")
+	require.Error(t, f.CatchUp(t.Context()))
+	require.Equal(t, uint64(1), f.Status().Position)
+	e.fail = nil
+	require.NoError(t, f.CatchUp(t.Context()))
+	require.ElementsMatch(t, []string{"Rome", "Bonn", "Bern", "Lyon", "Graz", "Pisa"}, e.take())
+	require.Equal(t, uint64(3), f.Status().Position)
+	require.Equal(t, []string{idOf(6)}, found1(t, x, "Place", "Graz"))
 }
 
 // TestFollowerRuns: errors of the feed and the embedder are tried again, and a commit never waits.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/fault"
+	"github.com/factmill/factmill/pkg/llm"
 	"github.com/factmill/factmill/pkg/testkit"
 	"github.com/factmill/factmill/services/extractor/internal/extract"
 	"github.com/factmill/factmill/services/extractor/internal/model"
@@ -53,9 +54,9 @@ func (s *shelf) Spend(_ context.Context, g, job string, n int) (int, error) {
 
 func newAsker(t testing.TB, url string, slots int, s *shelf) *model.Asker {
 	t.Helper()
-	c, err := model.NewClient(url, 10*time.Second)
+	c, err := llm.NewClient(url, 10*time.Second)
 	require.NoError(t, err)
-	return &model.Asker{Client: c, Slots: model.NewSlots(slots, nil), Replies: s, Budget: s, Log: testkit.Quiet()}
+	return &model.Asker{Client: c, Slots: llm.NewSlots(slots, nil), Replies: s, Budget: s, Log: testkit.Quiet()}
 }
 
 func question(t testing.TB, shown string) model.Question {
@@ -66,7 +67,7 @@ func question(t testing.TB, shown string) model.Question {
 }
 
 // outcome is what became of a question: "Ada:Person" or a code, and the requests it took.
-func outcome(it extract.Items, use model.Usage, err error) string {
+func outcome(it extract.Items, use llm.Usage, err error) string {
 	var f *extract.Failure
 	var d *fault.Error
 	what := show(it)
@@ -169,7 +170,7 @@ func TestFailureKeepsTheReply(t *testing.T) {
 	_, _, err := newAsker(t, m.URL(), 1, newShelf()).Ask(t.Context(), question(t, "x"))
 	var f *extract.Failure
 	require.ErrorAs(t, err, &f)
-	require.Equal(t, []any{model.CodeProse, 2, "there is no JSON in the reply"}, []any{f.Code, f.Attempt, f.Error()})
+	require.Equal(t, []any{llm.CodeProse, 2, "there is no JSON in the reply"}, []any{f.Code, f.Attempt, f.Error()})
 	require.True(t, strings.HasPrefix(long, strings.TrimSuffix(f.Reply, "…")))
 	require.Less(t, len(f.Reply), 1010)
 }
@@ -226,7 +227,7 @@ func TestBudgetOfAJob(t *testing.T) {
 
 func TestDigest(t *testing.T) {
 	m := testkit.NewModel(t, testkit.ModelOptions{Digest: strings.Repeat("a", 64)})
-	c, err := model.NewClient(m.URL(), time.Second)
+	c, err := llm.NewClient(m.URL(), time.Second)
 	require.NoError(t, err)
 	got, err := c.Digest(t.Context(), name, "")
 	require.NoError(t, err)
@@ -239,6 +240,6 @@ func TestDigest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("b", 64), got, "another is looked for at once")
 	_, err = c.Digest(t.Context(), "nope", "")
-	var away *model.AwayError
+	var away *llm.AwayError
 	require.ErrorAs(t, err, &away)
 }

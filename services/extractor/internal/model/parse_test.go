@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/factmill/factmill/pkg/llm"
 	"github.com/factmill/factmill/services/extractor/internal/extract"
 	"github.com/factmill/factmill/services/extractor/internal/model"
 )
@@ -41,7 +42,7 @@ func show(it extract.Items) string {
 }
 
 func code(err error) string {
-	var r *model.ReplyError
+	var r *llm.ReplyError
 	if errors.As(err, &r) {
 		return r.Code
 	}
@@ -54,7 +55,7 @@ const ok = "Acme:Organization@0.9; Bob:Person@0.9; Bob>Acme:WORKS_AT@0.9"
 func TestCases(t *testing.T) {
 	want := map[string]string{
 		"ok": ok, "fence": ok, "fence_prose": ok, "think": ok,
-		"bare_list": model.CodeInvalid, "prose": model.CodeProse, "truncated": model.CodeTruncated, "judge_short": model.CodeInvalid,
+		"bare_list": llm.CodeInvalid, "prose": llm.CodeProse, "truncated": llm.CodeTruncated, "judge_short": llm.CodeInvalid,
 		"conf_str":         "Acme:Organization@0.9; Bob:Person@0.9",
 		"conf_pct":         "Acme:Organization@bad; Bob:Person@0.9",
 		"conf_null":        "Acme:Organization@bad; Bob:Person@0.9",
@@ -96,28 +97,28 @@ func TestParse(t *testing.T) {
 		`[{"subject":"A","object":"B","predicate":"R","assertion":"Opinion"}]`:                "A>B:R opinion",
 		`{"relations":[{"source":{"name":"A"},"target":{"name":"B"},"type":"R"}]}`:            "A>B:R",
 		"{\"entities\":[{\"name\":\"A\nB\",\"type\":\"T\"}]}":                                 "A\nB:T",
-		`<think>{"entities":[`:                                                                model.CodeEmpty,
-		``:                                                                                    model.CodeEmpty,
-		` `:                                                                                   model.CodeEmpty,
-		`{}`:                                                                                  model.CodeInvalid,
-		`[]`:                                                                                  model.CodeInvalid,
-		`{"answer":42}`:                                                                       model.CodeInvalid,
-		`{"entities":"none"}`:                                                                 model.CodeInvalid,
-		`{"entities":["A","B"]}`:                                                              model.CodeInvalid,
-		`{"type":"object","properties":{"entities":{"type":"array"}}}`:                        model.CodeEcho,
-		`{"$schema":"x","entities":[]}`:                                                       model.CodeEcho,
-		`I'm sorry, but I can't help with that.`:                                              model.CodeRefused,
-		`As an AI language model I cannot.`:                                                   model.CodeRefused,
-		`The set {a, b} and the list [1, 2] are all there is.`:                                model.CodeProse,
-		`null`: model.CodeProse,
-		`Sure: {"entities":[{"name":"A","type":"T"},{"name":"B","ty`:                              model.CodeTruncated,
+		`<think>{"entities":[`:                                                                llm.CodeEmpty,
+		``:                                                                                    llm.CodeEmpty,
+		` `:                                                                                   llm.CodeEmpty,
+		`{}`:                                                                                  llm.CodeInvalid,
+		`[]`:                                                                                  llm.CodeInvalid,
+		`{"answer":42}`:                                                                       llm.CodeInvalid,
+		`{"entities":"none"}`:                                                                 llm.CodeInvalid,
+		`{"entities":["A","B"]}`:                                                              llm.CodeInvalid,
+		`{"type":"object","properties":{"entities":{"type":"array"}}}`:                        llm.CodeEcho,
+		`{"$schema":"x","entities":[]}`:                                                       llm.CodeEcho,
+		`I'm sorry, but I can't help with that.`:                                              llm.CodeRefused,
+		`As an AI language model I cannot.`:                                                   llm.CodeRefused,
+		`The set {a, b} and the list [1, 2] are all there is.`:                                llm.CodeProse,
+		`null`: llm.CodeProse,
+		`Sure: {"entities":[{"name":"A","type":"T"},{"name":"B","ty`:                              llm.CodeTruncated,
 		`See {"x": 1} first. {"entities":[{"name":"A","type":"T"}]}`:                              "A:T",
 		"```json\n{\"entities\":[{\"name\":\"A\",\"type\":\"T\"}]}\n```\n```json\n{\"a\":1}\n```": "A:T",
 		// An error of syntax inside an answer is no answer of its own.
-		`{"entities":[{"name":"A","type":"T","quote":"A "is" B"}],"relations":[]}`:      model.CodeInvalid,
-		`{entities: [{"name":"A","type":"T"}], relations: []}`:                          model.CodeInvalid,
-		`{"entities":[{"name":"A","type":"T"} {"name":"B","type":"T"}],"relations":[]}`: model.CodeInvalid,
-		`{"entities":[{"name":"A","type":"T"}],"relations":[ // none` + "\n]}":          model.CodeInvalid,
+		`{"entities":[{"name":"A","type":"T","quote":"A "is" B"}],"relations":[]}`:      llm.CodeInvalid,
+		`{entities: [{"name":"A","type":"T"}], relations: []}`:                          llm.CodeInvalid,
+		`{"entities":[{"name":"A","type":"T"} {"name":"B","type":"T"}],"relations":[]}`: llm.CodeInvalid,
+		`{"entities":[{"name":"A","type":"T"}],"relations":[ // none` + "\n]}":          llm.CodeInvalid,
 		// Several values: the later ones, list by list.
 		`{"entities":[{"name":"A","type":"T"}]} {"relations":[{"source":"A","target":"B","type":"R"}]}`: "A:T; A>B:R",
 		`{"entities":[],"relations":[]} {"entities":[{"name":"A","type":"T"}],"relations":[]}`:          "A:T",
@@ -125,9 +126,9 @@ func TestParse(t *testing.T) {
 		`{"entities":[{"name":"A","type":"L"}]} No: {"entities":[{"name":"A","type":"P"}]}`:             "A:P",
 		`{"Entities":[{"Name":"A","Type":"T"}],"Relations":[{"Source":"A","Target":"B","Type":"R"}]}`:   "A:T; A>B:R",
 		`"{\"entities\":[{\"name\":\"A\",\"type\":\"T\"}]}"`:                                            "A:T",
-		`{"refusal":"I will not."}`:        model.CodeRefused,
-		`Es tut mir leid, das geht nicht.`: model.CodeRefused,
-		`对不起，我不能这样做。`:                      model.CodeRefused,
+		`{"refusal":"I will not."}`:        llm.CodeRefused,
+		`Es tut mir leid, das geht nicht.`: llm.CodeRefused,
+		`对不起，我不能这样做。`:                      llm.CodeRefused,
 		// Fields of the wrong kind are seen.
 		`{"relations":[{"source":"A","target":"B","type":"R","assertion":false}]}`:       "A>B:R malformed",
 		`{"entities":[{"name":"A","type":"T","properties":[{"name":"age","value":4}]}]}`: "A:T age=4",

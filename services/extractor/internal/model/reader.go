@@ -8,6 +8,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fault"
+	"github.com/factmill/factmill/pkg/llm"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/extractor/internal/extract"
@@ -55,14 +56,14 @@ func (m *LLM) Ready(ctx context.Context) error {
 		return nil
 	}
 	have, err := m.asker.Client.Digest(ctx, m.set.Model, want)
-	var away *AwayError
+	var away *llm.AwayError
 	switch {
 	case ctx.Err() != nil:
 		return &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: ctx.Err()}
 	case errors.As(err, &away):
-		return fault.Down(CodeAway, err)
+		return fault.Down(llm.CodeAway, err)
 	case err != nil:
-		return fault.Retry(CodeError, 0, err)
+		return fault.Retry(llm.CodeError, 0, err)
 	case have != want:
 		return fault.CannotServe("the job names %s with the digest %.12s, the model server has %.12s: give the server that model back, or cancel the job, put ollama.model_digest and run it again", m.set.Model, want, have)
 	}
@@ -72,7 +73,7 @@ func (m *LLM) Ready(ctx context.Context) error {
 // Batch are chunks of a document that are being asked about, side by side.
 type Batch struct {
 	results map[int]*result
-	slots   *Slots
+	slots   *llm.Slots
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 	failed  atomic.Pointer[error] // of the dependency
@@ -82,7 +83,7 @@ type result struct {
 	begun sync.Once // counted off the backlog
 	done  chan struct{}
 	items extract.Items
-	use   Usage
+	use   llm.Usage
 	err   error
 }
 
@@ -133,13 +134,13 @@ func (b *Batch) ask(ctx context.Context, m *LLM, doc extract.Document, i int) {
 }
 
 // Result waits for what is known of a chunk that was asked about.
-func (b *Batch) Result(ctx context.Context, i int) (extract.Items, Usage, error) {
+func (b *Batch) Result(ctx context.Context, i int) (extract.Items, llm.Usage, error) {
 	r := b.results[i]
 	select {
 	case <-r.done:
 		return r.items, r.use, r.err
 	case <-ctx.Done():
-		return extract.Items{}, Usage{}, &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: ctx.Err()}
+		return extract.Items{}, llm.Usage{}, &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: ctx.Err()}
 	}
 }
 
@@ -153,7 +154,7 @@ func (b *Batch) Close() {
 }
 
 // Count puts what a chunk cost into the counts of its document.
-func Count(s *events.EscalationStats, use Usage, err error) {
+func Count(s *events.EscalationStats, use llm.Usage, err error) {
 	s.Requests += use.Requests
 	s.PromptTokens += use.PromptTokens
 	s.CompletionTokens += use.CompletionTok

@@ -1,11 +1,12 @@
 // Package resolve turns what was read out of a document into assertions between identified entities, by exact names: one
-// label and one folded name are one entity. It is pure, and its result does not depend on the order in which chunks and items
+// label and one folded name are one entity, unless the name is exactly one known entity's: then it is that one. It is pure, and its result does not depend on the order in which chunks and items
 // are given, nor on items that are given twice.
 package resolve
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/factmill/factmill/pkg/fingerprint"
@@ -27,12 +28,41 @@ type Result struct {
 	Dropped []graph.Dropped
 	// Mentions resolved, and relations dropped because both ends are one entity.
 	Mentions, SelfLoops int
+	// Known mentions took the identity of a known entity; Ambiguous ones have a name of several, and kept their own.
+	Known, Ambiguous int
 }
 
-// Document resolves an extraction. Without candidates none are made. The error says that an item refers to one that is not
-// there: the extraction is broken.
-func Document(ex graph.Extraction, rules Rules, candidates bool) (Result, error) {
-	d := &document{rules: rules, places: map[name]int{}, folds: map[string]string{}, dropped: tally{}}
+// Name identifies an entity: its label and folded name.
+type Name struct{ Label, Key string }
+
+// Entry is what the registry says of a name: the folded name of the one entry that has it, as name or alias, or that several have it.
+type Entry struct {
+	Key       string
+	Ambiguous bool
+}
+
+// Known is what the registry says of a document's names; one that is not in it is nobody's.
+type Known map[Name]Entry
+
+// Names are the names by which the mentions of an extraction are identified, each once, sorted.
+func Names(ex graph.Extraction) []Name {
+	d := &document{folds: map[string]string{}}
+	seen := map[Name]bool{}
+	for i := range ex.Chunks {
+		for k := range ex.Chunks[i].Entities {
+			e := &ex.Chunks[i].Entities[k]
+			if key := d.identifying(e); key != "" {
+				seen[Name{e.Type, key}] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(a, b Name) int { return cmp.Or(cmp.Compare(a.Label, b.Label), cmp.Compare(a.Key, b.Key)) })
+}
+
+// Document resolves an extraction against what is known. Without candidates none are made. The error says that an item refers to
+// one that is not there: the extraction is broken.
+func Document(ex graph.Extraction, rules Rules, known Known, candidates bool) (Result, error) {
+	d := &document{rules: rules, known: known, places: map[Name]int{}, folds: map[string]string{}, dropped: tally{}}
 	for _, x := range ex.Dropped {
 		d.dropped.add(x)
 	}
@@ -45,6 +75,13 @@ func Document(ex graph.Extraction, rules Rules, candidates bool) (Result, error)
 	for _, c := range chunks {
 		a := d.assertions(c)
 		res.Mentions += len(a.Mentions)
+		for _, ambiguous := range c.told {
+			if ambiguous {
+				res.Ambiguous++
+			} else {
+				res.Known++
+			}
+		}
 		if a.State != "" || len(a.Mentions)+len(a.Properties)+len(a.Relations) > 0 {
 			res.Assertions.Chunks = append(res.Assertions.Chunks, a)
 		}
@@ -57,13 +94,11 @@ func Document(ex graph.Extraction, rules Rules, candidates bool) (Result, error)
 	return res, nil
 }
 
-// name is what identifies an entity.
-type name struct{ label, key string }
-
 // document is the state of one run.
 type document struct {
 	rules  Rules
-	places map[name]int      // first in the order seen, after number in graph.Assertions.Entities
+	known  Known
+	places map[Name]int      // first in the order seen, after number in graph.Assertions.Entities
 	refs   []graph.EntityRef // likewise
 	final  []int             // final place by provisional place
 	folds  map[string]string // Fold of what was seen
@@ -81,7 +116,11 @@ type chunk struct {
 	properties []graph.PropertyA
 	relations  []relation
 	candidates []graph.CandidateItem
+	told       map[spot]bool // the mentions of which the registry says something; true: their name is ambiguous
 }
+
+// spot tells the mentions of a chunk apart; the entity is a provisional place.
+type spot struct{ entity, start, end int }
 
 // relation keeps the properties as items until copies are merged.
 type relation struct {
@@ -154,24 +193,33 @@ func kind(assertion string) string {
 	return assertion
 }
 
+// identifying is the folded name that identifies an item: its full name in the document, else its own; empty when it has none.
+func (d *document) identifying(e *graph.EntityItem) string {
+	if key := d.fold(e.Of); key != "" {
+		return key
+	}
+	return d.fold(e.Name)
+}
+
 // mention adds an entity item and its properties; -1 when it has no name.
 func (d *document) mention(c *chunk, e *graph.EntityItem) int {
-	full := e.Of
-	key := d.fold(full)
-	if key == "" {
-		full = e.Name
-		key = d.fold(full)
-	}
-	if key == "" {
+	n := Name{e.Type, d.identifying(e)}
+	if n.Key == "" {
 		d.dropped.add(graph.Dropped{Kind: graph.KindEntity, Label: e.Type, Reason: graph.ReasonBadName, Count: 1})
 		return -1
 	}
-	n := name{e.Type, key}
+	said, told := d.known[n]
+	if told && !said.Ambiguous {
+		n.Key = said.Key
+	}
 	place, ok := d.places[n]
 	if !ok {
 		place = len(d.refs)
 		d.places[n] = place
-		d.refs = append(d.refs, graph.EntityRef{ID: fingerprint.EntityID(n.label, n.key), Label: n.label, Key: n.key})
+		d.refs = append(d.refs, graph.EntityRef{ID: fingerprint.EntityID(n.Label, n.Key), Label: n.Label, Key: n.Key})
+	}
+	if told {
+		c.tell(spot{place, e.Start, e.End}, said.Ambiguous)
 	}
 	c.mentions = append(c.mentions, graph.Mention{
 		Entity: place, Name: e.Name, Start: e.Start, End: e.End, Confidence: e.Confidence, Extractor: e.Extractor, Rule: e.Rule,
@@ -182,6 +230,16 @@ func (d *document) mention(c *chunk, e *graph.EntityItem) int {
 		})
 	}
 	return place
+}
+
+// tell notes what the registry says of a mention; of items that are one mention, one that is known is enough.
+func (c *chunk) tell(at spot, ambiguous bool) {
+	if c.told == nil {
+		c.told = map[spot]bool{}
+	}
+	if was, seen := c.told[at]; !seen || was {
+		c.told[at] = ambiguous
+	}
 }
 
 // number sorts the entities by id. Items still hold provisional places; final maps them.

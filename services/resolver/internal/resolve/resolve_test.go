@@ -20,7 +20,7 @@ func (laws) SelfAllowed(relation string) bool { return relation == "CITES" }
 func (laws) Symmetric(relation string) bool   { return relation == "MARRIED_TO" || relation == "CITES" }
 
 func run(t require.TestingT, chunks ...graph.ChunkItems) Result {
-	res, err := Document(graph.Extraction{Chunks: chunks}, laws{}, true)
+	res, err := Document(graph.Extraction{Chunks: chunks}, laws{}, nil, true)
 	require.NoError(t, err)
 	return res
 }
@@ -209,7 +209,7 @@ func TestCandidates(t *testing.T) {
 			Chunk: 1, Start: 40, End: 60, Assertion: "opinion", Extractor: "llm", Rule: "z"},
 	}, res.Assertions.Candidates)
 
-	without, err := Document(graph.Extraction{Chunks: []graph.ChunkItems{{Candidates: []graph.CandidateItem{team("Reds", 0, 1)}}}}, laws{}, false)
+	without, err := Document(graph.Extraction{Chunks: []graph.ChunkItems{{Candidates: []graph.CandidateItem{team("Reds", 0, 1)}}}}, laws{}, nil, false)
 	require.NoError(t, err)
 	require.Empty(t, without.Assertions.Candidates)
 }
@@ -229,7 +229,7 @@ func TestMoreIsBounded(t *testing.T) {
 
 func TestBroken(t *testing.T) {
 	for _, r := range []graph.RelationItem{{Source: 1}, {Target: 1}, {Source: -1}, {Target: -1}} {
-		_, err := Document(graph.Extraction{Chunks: []graph.ChunkItems{{Index: 9, Entities: []graph.EntityItem{person("Ada", 0)}, Relations: []graph.RelationItem{r}}}}, laws{}, true)
+		_, err := Document(graph.Extraction{Chunks: []graph.ChunkItems{{Index: 9, Entities: []graph.EntityItem{person("Ada", 0)}, Relations: []graph.RelationItem{r}}}}, laws{}, nil, true)
 		require.ErrorContains(t, err, "relation 0 of chunk 9 joins mentions")
 	}
 	// A name of white space is dropped, with what hangs on it; a full name of white space falls back to the name.
@@ -251,7 +251,7 @@ func TestDroppedAreJoined(t *testing.T) {
 		},
 		Chunks: []graph.ChunkItems{{Entities: []graph.EntityItem{person("Ada", 0)}, Relations: []graph.RelationItem{{Type: "KNOWS"}}}},
 	}
-	res, err := Document(ex, laws{}, true)
+	res, err := Document(ex, laws{}, nil, true)
 	require.NoError(t, err)
 	require.Equal(t, []graph.Dropped{
 		{Kind: "entity", Label: "X", Reason: "no_evidence", Count: 4},
@@ -390,7 +390,7 @@ func BenchmarkDocument(b *testing.B) {
 	ex := graph.Extraction{Chunks: chunks}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Document(ex, laws{}, true); err != nil {
+		if _, err := Document(ex, laws{}, nil, true); err != nil {
 			b.Fatal(err)
 		}
 	}

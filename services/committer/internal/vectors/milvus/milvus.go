@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,8 @@ type Config struct {
 	Address string
 	// Username, Password and Database may be empty.
 	Username, Password, Database string
+	// Collection begins the collection's name. Defaults to factmill.
+	Collection string
 	// Graph and Embedder name the collection; Size is the embedder's. Required.
 	Graph, Embedder string
 	Size            int
@@ -44,6 +47,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Collection == "" {
+		c.Collection = "factmill"
+	}
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Second
 	}
@@ -106,6 +112,9 @@ const (
 	maxPut = 500
 )
 
+// dialTimeout is how long a server may take to accept a connection.
+const dialTimeout = 3 * time.Second
+
 // Copy is a vectors.Copy. It connects when it is first used, and anew after the connection failed.
 type Copy struct {
 	cfg  Config
@@ -130,6 +139,14 @@ func New(cfg Config) (*Copy, error) {
 	}
 	c := newCopy(cfg)
 	c.dial = func(ctx context.Context) (api, error) {
+		// The client waits until its time is up for a server that is not there.
+		probe, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", c.cfg.Address)
+		if err != nil {
+			return nil, err
+		}
+		if err := probe.Close(); err != nil {
+			return nil, err
+		}
 		return client.NewClient(ctx, client.Config{Address: c.cfg.Address, Username: c.cfg.Username, Password: c.cfg.Password, DBName: c.cfg.Database})
 	}
 	return c, nil
@@ -137,7 +154,8 @@ func New(cfg Config) (*Copy, error) {
 
 func newCopy(cfg Config) *Copy {
 	sum := sha256.Sum256([]byte(cfg.Graph + "\x00" + cfg.Embedder + "\x00" + strconv.Itoa(cfg.Size)))
-	return &Copy{cfg: cfg.withDefaults(), name: "factmill_" + hex.EncodeToString(sum[:12])}
+	cfg = cfg.withDefaults()
+	return &Copy{cfg: cfg, name: cfg.Collection + "_" + hex.EncodeToString(sum[:12])}
 }
 
 // Collection is the name of the collection.

@@ -1,6 +1,6 @@
-// Package model asks a model server for the items of a chunk, and reads what it answers. It is the only package of the extractor
-// that knows such a server.
-package model
+// Package llm is what the services that ask a model share: a client of the model server, the slots that bound the calls in flight, a
+// question that is asked again when that helps, and the reading of replies. What is asked, and what an answer means, is the services'.
+package llm
 
 import (
 	"bytes"
@@ -40,6 +40,8 @@ type Call struct {
 	Format json.RawMessage
 	// Context is the tokens that prompt and reply have together, Room those of the reply.
 	Context, Room int
+	// NoThoughts tells a model that thinks before it answers not to.
+	NoThoughts bool
 }
 
 // Answer is what came back.
@@ -64,7 +66,11 @@ func (e *StatusError) Error() string {
 }
 
 // AwayError says that nobody listens, or that the server does not have the model.
-type AwayError struct{ Err error }
+type AwayError struct {
+	// Missing: the server is there, the model is not.
+	Missing bool
+	Err     error
+}
 
 func (e *AwayError) Error() string { return e.Err.Error() }
 func (e *AwayError) Unwrap() error { return e.Err }
@@ -86,6 +92,9 @@ type seen struct {
 	at     time.Time
 }
 
+// URL is the server's address, fit to be shown.
+func (c *Client) URL() string { return c.url }
+
 // NewClient makes a client of the server at address. timeout bounds a call.
 func NewClient(address string, timeout time.Duration) (*Client, error) {
 	if !strings.Contains(address, "://") {
@@ -101,8 +110,14 @@ func NewClient(address string, timeout time.Duration) (*Client, error) {
 	return &Client{url: u.Redacted(), base: u, timeout: timeout, http: h, api: api.NewClient(u, h), digests: map[string]seen{}}, nil
 }
 
+// Close ends connections that nothing uses.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // transport turns the statuses that are no answers into errors, with what Retry-After says, and bounds bodies.
-type transport struct{ next http.RoundTripper }
+type transport struct{ next *http.Transport }
+
+// CloseIdleConnections is called by http.Client.
+func (t transport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
@@ -149,6 +164,9 @@ func (c *Client) Chat(ctx context.Context, call Call) (Answer, error) {
 	req := &api.ChatRequest{
 		Model: call.Model, Format: call.Format, Stream: new(bool),
 		Options: map[string]any{"temperature": 0, "seed": 1, "num_ctx": call.Context, "num_predict": call.Room},
+	}
+	if call.NoThoughts {
+		req.Think = &api.ThinkValue{Value: false}
 	}
 	for _, m := range call.Messages {
 		req.Messages = append(req.Messages, api.Message{Role: m.Role, Content: m.Content})
@@ -200,11 +218,11 @@ func (c *Client) failed(name string, err error) error {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &status) && status.Status == http.StatusNotFound && strings.Contains(strings.ToLower(status.Message), "model"):
-		return &AwayError{fmt.Errorf("the model server at %s does not have %s (ollama pull %s): %s", c.url, name, name, status.Message)}
+		return &AwayError{true, fmt.Errorf("the model server at %s does not have %s (ollama pull %s): %s", c.url, name, name, status.Message)}
 	case errors.As(err, &status):
 		return status
 	case errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns):
-		return &AwayError{fmt.Errorf("no model server at %s: %w", c.url, err)}
+		return &AwayError{false, fmt.Errorf("no model server at %s: %w", c.url, err)}
 	}
 	return fmt.Errorf("ask %s at %s: %w", name, c.url, err)
 }
@@ -231,5 +249,5 @@ func (c *Client) Digest(ctx context.Context, name, want string) (string, error) 
 			return m.Digest, nil
 		}
 	}
-	return "", &AwayError{fmt.Errorf("the model server at %s does not have %s: ollama pull %s", c.url, name, name)}
+	return "", &AwayError{true, fmt.Errorf("the model server at %s does not have %s: ollama pull %s", c.url, name, name)}
 }

@@ -1,4 +1,4 @@
-package model
+package llm
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type Slots struct {
 	tell    func(backlog int) // called with mu held, so that what it is told is in order
 }
 
-// NewSlots makes n slots. tell, when given, hears how many chunks are still to be asked about, each time that changes; it must not
+// NewSlots makes n slots. tell, when given, hears how many questions are still to be asked, each time that changes; it must not
 // call Slots.
 func NewSlots(n int, tell func(backlog int)) *Slots {
 	n = max(n, 1)
@@ -25,6 +25,14 @@ func NewSlots(n int, tell func(backlog int)) *Slots {
 		tell = func(int) {}
 	}
 	return &Slots{n: n, sem: semaphore.NewWeighted(int64(n)), tell: tell}
+}
+
+// Within makes the slots be of calls, which others take from too; nil leaves them as they are. It is called before the first Take.
+func (s *Slots) Within(calls *semaphore.Weighted) *Slots {
+	if calls != nil {
+		s.sem = calls
+	}
+	return s
 }
 
 // N is how many slots there are.
@@ -36,7 +44,7 @@ func (s *Slots) Take(ctx context.Context) error { return s.sem.Acquire(ctx, 1) }
 // Give gives a slot back.
 func (s *Slots) Give() { s.sem.Release(1) }
 
-// Expect counts chunks that will want a slot; what has one, or wants none any more, is counted off.
+// Expect counts questions that will want a slot; what has one, or wants none any more, is counted off.
 func (s *Slots) Expect(by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,57 @@
+package committer
+
+import (
+	"context"
+	"time"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/committer/internal/links"
+)
+
+// judgeLimit is how long the judge may take over one question: several model calls. One that was killed over it never answers.
+const judgeLimit = 5 * time.Minute
+
+// judge asks the resolvers.
+type judge struct{ conn *bus.Conn }
+
+// Judge implements links.Judge.
+func (j judge) Judge(ctx context.Context, graph string, req api.JudgeRequest) (reply api.JudgeReply, err error) {
+	ctx, cancel := context.WithTimeout(ctx, judgeLimit)
+	defer cancel()
+	return reply, j.conn.Request(ctx, events.Root+"."+graph+".match.judge", req, &reply)
+}
+
+// linked adds to a job what was found behind its commits, and what of that is still to come.
+func (s *Service) linked(st api.JobStatus) (api.JobStatus, error) {
+	if st.CommitSeq == 0 {
+		return st, nil
+	}
+	n, err := s.links.Stats(st.Graph, st.Job)
+	if err != nil {
+		return st, err
+	}
+	links.Add(&st.Stages.Resolution, n)
+	at := s.links.Status(st.Graph, st.Job)
+	p := api.Progress{Stage: api.StageLinker, Waiting: at.Waiting}
+	switch {
+	case at.Linked < st.CommitSeq:
+		p.Waiting += int(st.CommitSeq - at.Linked)
+		if at.Err != nil {
+			p.Why = at.Err.Error()
+		}
+	case at.Waiting > 0 && at.JudgeErr != nil:
+		p.Why = at.JudgeErr.Error()
+	}
+	if p.Waiting > 0 {
+		st.Progress = append(st.Progress, p)
+	}
+	return st, nil
+}
+
+// ambiguous says whether the registry knows several entities by a name.
+func (s *Service) ambiguous(graph, label, key string) (bool, error) {
+	all, err := s.known.Ambiguous(graph, label, key)
+	return len(all) > 1, err
+}
