@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/factmill/factmill/pkg/candidates"
 	"github.com/factmill/factmill/pkg/embed"
 	"github.com/factmill/factmill/pkg/embed/ollama"
+	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/committer/internal/store"
 	"github.com/factmill/factmill/services/committer/internal/vectors"
@@ -119,8 +121,15 @@ func newSpace(cfg Config, st *store.Store, set func(string) (settings.Pipeline, 
 		Store: st, Embedder: s.embedder, Metrics: m, Log: log,
 		Feed:  func(g string) vectors.Feed { return vectors.NewFacts(st, g) },
 		Texts: func(g string) vectors.Texts { return vectors.NewFacts(st, g) },
+		Group: numbers, Groups: fmt.Sprintf("numbers/%d", linkage.Version),
 	})
 	return s
+}
+
+// numbers are the group of a name: names with other numbers are never one thing, whatever their cosine.
+func numbers(label, name string) string {
+	n := linkage.Prepare(label, name, nil)
+	return n.Numbers()
 }
 
 func (s *space) embedder(ctx context.Context, graph string) (embed.Embedder, error) {
@@ -295,12 +304,12 @@ type found struct {
 }
 
 // Entities implements candidates.EntitySearch.
-func (f found) Entities(ctx context.Context, label string, vector []float32, top int, drop float64) ([]candidates.Hit, error) {
+func (f found) Entities(ctx context.Context, m candidates.Mention, vector []float32, top int, drop float64) ([]candidates.Hit, error) {
 	x, err := f.s.hub.Index(ctx, f.graph)
 	if err != nil {
 		return nil, err
 	}
-	hits, err := x.Search(ctx, vectors.Entity, label, vector, top, drop)
+	hits, err := x.SearchGroup(ctx, m.Label, m.Name, vector, top, drop)
 	if err != nil || len(hits) == 0 {
 		return nil, err
 	}
@@ -315,7 +324,7 @@ func (f found) Entities(ctx context.Context, label string, vector []float32, top
 	}
 	out := make([]candidates.Hit, 0, len(stored))
 	for _, e := range stored {
-		if e.Label == label {
+		if e.Label == m.Label {
 			out = append(out, candidates.Hit{Entity: e, Score: scores.Of(e.ID)})
 		}
 	}
