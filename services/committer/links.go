@@ -23,6 +23,14 @@ func (j judge) Judge(ctx context.Context, graph string, req api.JudgeRequest) (r
 	return reply, j.conn.Request(ctx, events.Root+"."+graph+".match.judge", req, &reply)
 }
 
+// through waits until the names of a committed job are compared.
+func (s *Service) through(ctx context.Context, st api.JobStatus) (api.JobStatus, error) {
+	if st.State == api.JobCommitted && st.CommitSeq > 0 {
+		s.links.Wait(ctx, st.Graph, st.Job, st.CommitSeq)
+	}
+	return s.linked(st)
+}
+
 // linked adds to a job what was found behind its commits, and what of that is still to come.
 func (s *Service) linked(st api.JobStatus) (api.JobStatus, error) {
 	if st.CommitSeq == 0 {

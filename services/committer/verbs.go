@@ -136,10 +136,7 @@ func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api
 	if err != nil {
 		return st, err
 	}
-	if st.State == api.JobCommitted && st.CommitSeq > 0 {
-		s.links.Wait(waiting, graph, st.Job, st.CommitSeq)
-	}
-	return s.linked(s.queues.fill(ctx, st))
+	return s.through(waiting, s.queues.fill(ctx, st))
 }
 
 func (s *Service) jobCancel(ctx context.Context, graph string, req api.JobCancel) (api.JobStatus, error) {
@@ -158,7 +155,13 @@ func (s *Service) jobAccept(ctx context.Context, graph string, req api.JobAccept
 	if !events.ValidJob(req.Job) {
 		return api.JobStatus{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
 	}
-	return s.jobs.Accept(ctx, graph, req.Job)
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	st, err := s.jobs.Accept(ctx, graph, req.Job)
+	if err != nil {
+		return st, err
+	}
+	return s.through(waiting, st)
 }
 
 func (s *Service) endpoints() []bus.Endpoint {
