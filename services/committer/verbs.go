@@ -89,7 +89,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -192,6 +192,9 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("registry", "put", verb(s.known.Put)),
 		endpoint("registry", "delete", verb(s.known.Delete)),
 		endpoint("registry", "lookup", verb(s.known.Lookup)),
+		endpoint("matches", "list", verb(s.matches.List)),
+		endpoint("matches", "get", verb(s.matches.Get)),
+		endpoint("matches", "decide", verb(s.matches.Decide)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),
