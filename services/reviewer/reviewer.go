@@ -97,10 +97,10 @@ func (s *Service) follow(msgs jetstream.MessagesContext) error {
 
 func (s *Service) endpoints() []bus.Endpoint {
 	verbs := map[string]func(context.Context, string, []byte) (any, error){
-		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats,
+		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
 	}
 	var out []bus.Endpoint
-	for _, name := range []string{"list", "show", "stats"} {
+	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo"} {
 		fn := verbs[name]
 		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name,
 			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
@@ -131,5 +131,21 @@ func (r remote) Records(ctx context.Context, graph string, req api.RecordsGet) (
 
 func (r remote) Schema(ctx context.Context, graph string) (reply api.SchemaReply, err error) {
 	err = r.conn.Consult(ctx, verb(graph, "schema.get"), nil, &reply)
+	return reply, err
+}
+
+func (r remote) Matches(ctx context.Context, graph string, req api.MatchesList) (reply api.MatchesReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "matches.list"), req, &reply)
+	return reply, err
+}
+
+func (r remote) Match(ctx context.Context, graph string, req api.MatchGet) (reply api.MatchReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "matches.get"), req, &reply)
+	return reply, err
+}
+
+// Decide waits as long as its caller does: a decision without a request id must not be asked for twice.
+func (r remote) Decide(ctx context.Context, graph string, req api.MatchDecide) (reply api.DecideReply, err error) {
+	err = r.conn.Request(ctx, verb(graph, "matches.decide"), req, &reply)
 	return reply, err
 }
