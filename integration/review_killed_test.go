@@ -24,6 +24,7 @@ func TestKilledInMidDecision(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	state := "pending"
 	const rounds = 6
+	began := time.Now()
 	for i := range rounds {
 		victim := []string{"committer", "reviewer"}[i%2]
 		verb := []string{"approve", "reject"}[i%2]
@@ -63,6 +64,8 @@ func TestKilledInMidDecision(t *testing.T) {
 		log := c.audit("g", i+1)
 		require.Equal(t, []string{state, now, req.RequestID}, []string{log[i].Before, log[i].After, log[i].RequestID})
 		state = now
+		t.Logf("round %d: %s killed, answered after %s", i, victim, time.Since(began).Round(time.Millisecond))
+		began = time.Now()
 	}
 	require.Equal(t, state, c.states("g")[typo])
 	c.sound("g")

@@ -4,10 +4,12 @@ package reviewer
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -144,8 +146,22 @@ func (r remote) Match(ctx context.Context, graph string, req api.MatchGet) (repl
 	return reply, err
 }
 
-// Decide waits as long as its caller does: a decision without a request id must not be asked for twice.
+// patience of one attempt to have a decision taken.
+const patience = 10 * time.Second
+
+// Decide asks until the caller has waited long enough: a committer that was killed with the question in its hands never answers, one
+// that commits a large job answers late, and a request that has an id is harmless to ask again.
 func (r remote) Decide(ctx context.Context, graph string, req api.MatchDecide) (reply api.DecideReply, err error) {
-	err = r.conn.Request(ctx, verb(graph, "matches.decide"), req, &reply)
-	return reply, err
+	if req.RequestID == "" {
+		req.RequestID = rand.Text()
+	}
+	for {
+		attempt, stop := context.WithTimeout(ctx, patience)
+		err = r.conn.Request(attempt, verb(graph, "matches.decide"), req, &reply)
+		late := attempt.Err() != nil
+		stop()
+		if err == nil || !late || ctx.Err() != nil {
+			return reply, err
+		}
+	}
 }
