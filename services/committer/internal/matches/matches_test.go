@@ -30,13 +30,13 @@ var clock = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // room is a desk over a store in memory.
 type room struct {
 	*Desk
-	t     *testing.T
+	t     testing.TB
 	st    *store.Store
 	told  atomic.Int64
 	order int64
 }
 
-func open(t *testing.T, fs vfs.FS) *room {
+func open(t testing.TB, fs vfs.FS) *room {
 	t.Helper()
 	st, err := store.Open(context.Background(), store.Options{Dir: "data", FS: fs, Now: func() time.Time { return clock },
 		FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }, CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
