@@ -39,7 +39,7 @@ type room struct {
 func open(t testing.TB, fs vfs.FS) *room {
 	t.Helper()
 	st, err := store.Open(context.Background(), store.Options{Dir: "data", FS: fs, Now: func() time.Time { return clock },
-		FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }, CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
+		FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }, CacheBytes: 64 << 20, MemTableBytes: 1 << 20})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	r := &room{t: t, st: st}
