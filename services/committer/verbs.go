@@ -74,6 +74,9 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 			r.Problems = append(r.Problems, p)
 		}
 	}
+	if r.Checked["audit"], err = s.matches.Verify(ctx, graph, problem); err != nil {
+		return r, err
+	}
 	if r.Checked["link"], err = s.links.Verify(ctx, graph, problem); err != nil || !req.Schema {
 		return r, err
 	}

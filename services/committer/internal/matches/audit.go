@@ -1,10 +1,13 @@
 package matches
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -112,4 +115,49 @@ func (t trail) of(key string) ([]events.Audit, error) {
 		return err
 	})
 	return out, err
+}
+
+// Verify checks that the audit records of a graph are numbered without gaps and chained, and that each is found by its id and item.
+func (d *Desk) Verify(ctx context.Context, graph string, problem func(api.Problem)) (checked int, err error) {
+	t := trail{d.deps.Store, graph}
+	var h head
+	if _, err := t.load([]byte("h"), &h); err != nil {
+		return 0, err
+	}
+	tell := func(no uint64, format string, args ...any) {
+		problem(api.Problem{Kind: "audit", Key: fmt.Sprintf("audit record %d", no), Message: fmt.Sprintf(format, args...)})
+	}
+	prev := ""
+	for no := uint64(1); no <= h.No; no++ {
+		if err := ctx.Err(); err != nil {
+			return checked, err
+		}
+		checked++
+		r, err := t.at(no)
+		if errors.Is(err, store.ErrCorrupt) {
+			tell(no, "%v", err)
+			continue
+		}
+		if err != nil {
+			return checked, err
+		}
+		sealed, err := r.Sealed(no, prev)
+		if err != nil {
+			return checked, err
+		}
+		if sealed.Record != r.Record || r.No != no || r.Prev != prev {
+			tell(no, "it is not what was decided then: its id is %s, its content and the record before it give %s", r.Record, sealed.Record)
+		}
+		prev = r.Record
+		for _, k := range [][]byte{recordKey(r.Record), binary.BigEndian.AppendUint64(itemKey(r.Key), ^no)} {
+			var at uint64
+			if ok, err := t.load(k, &at); err != nil || !ok || at != no {
+				tell(no, "it is not found by %q", k[1:])
+			}
+		}
+	}
+	if prev != h.Record {
+		tell(h.No, "the last record is %s, it should be %s", prev, h.Record)
+	}
+	return checked, nil
 }

@@ -191,6 +191,8 @@ func (r *room) verified() {
 	v, err := r.st.Verify(r.t.Context(), g, nil)
 	require.NoError(r.t, err)
 	require.Empty(r.t, v.Problems)
+	_, err = r.Verify(r.t.Context(), g, func(p api.Problem) { require.Fail(r.t, "a problem", "%+v", p) })
+	require.NoError(r.t, err)
 }
 
 func texts(l api.MatchesReply) []string {
@@ -400,6 +402,44 @@ func TestUndo(t *testing.T) {
 	log = r.audited()
 	require.Equal(t, []string{three, "rejected", ""}, []string{log[4].Undoes, log[4].Before, log[4].After})
 	r.verified()
+}
+
+// A record that was altered, lost, or put into another's place is named.
+func TestTheTrailIsVerified(t *testing.T) {
+	r := newRoom(t)
+	ltd := id("Organization:Acme", "Organization:Acme Ltd")
+	for i := range 4 {
+		r.decide(api.MatchDecide{IDs: []string{ltd}, Decision: []string{"same", "different"}[i%2], Actor: "eva"})
+	}
+	problems := func() (out []string) {
+		n, err := r.Verify(t.Context(), g, func(p api.Problem) { out = append(out, p.Key+": "+p.Message) })
+		require.NoError(t, err)
+		require.Equal(t, 4, n)
+		return out
+	}
+	require.Empty(t, problems())
+	set := func(key, value []byte) {
+		require.NoError(t, r.st.Write(t.Context(), []store.Op{{Graph: g, Space: space, Key: key, Value: value, Delete: value == nil}}, false))
+	}
+	for _, c := range []struct {
+		key   []byte
+		alter func([]byte) []byte
+		want  string
+	}{
+		{numbered('a', 2), func(b []byte) []byte { return []byte(strings.Replace(string(b), "eva", "bob", 1)) }, "audit record 2: it is not what was decided then"},
+		{numbered('a', 3), func([]byte) []byte { return nil }, "audit record 3"},
+		{numbered('a', 4), func([]byte) []byte { return nil }, "the last record is"},
+		{[]byte("h"), func([]byte) []byte { return []byte(`{"no":4,"id":"x"}`) }, "audit record 4: the last record is"},
+		{recordKey(r.audited()[0].Record), func([]byte) []byte { return nil }, "audit record 1: it is not found by"},
+	} {
+		was, err := r.st.Get(g, space, c.key)
+		require.NoError(t, err)
+		require.NotNil(t, was)
+		set(c.key, c.alter(was))
+		require.Contains(t, strings.Join(problems(), "\n"), c.want)
+		set(c.key, was)
+	}
+	require.Empty(t, problems())
 }
 
 // Reviewers who decide at once: one record a change, and every state is that of the last record.
