@@ -146,6 +146,7 @@ type cluster struct {
 	nats  *embedded.Server
 	// streams is the directory of nats.
 	streams string
+	args    []string // of every process
 }
 
 // allInOne starts `factmill up`.
@@ -167,9 +168,9 @@ func (c *cluster) up(args ...string) {
 }
 
 // sixProcesses starts a separate NATS server and n replicas of each service (one committer).
-func sixProcesses(t testing.TB, n int) *cluster {
+func sixProcesses(t testing.TB, n int, args ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), procs: map[string][]*process{}, streams: t.TempDir()}
+	c := &cluster{t: t, dir: t.TempDir(), procs: map[string][]*process{}, streams: t.TempDir(), args: args}
 	c.nats = testkit.Server(t, embedded.Options{Dir: c.streams, Listen: "127.0.0.1:0"})
 	c.url = c.nats.ClientURL()
 	c.connect()
@@ -194,7 +195,7 @@ func (c *cluster) start(service string, args ...string) *process {
 
 func (c *cluster) startWith(service string, env []string, args ...string) *process {
 	c.t.Helper()
-	all := append([]string{"--nats.url", c.url, "--bus.ack_wait", ackWait, "--loader.roots", string(filepath.Separator)}, args...)
+	all := append([]string{"--nats.url", c.url, "--bus.ack_wait", ackWait, "--loader.roots", string(filepath.Separator)}, append(slices.Clone(c.args), args...)...)
 	if service == "committer" {
 		all = append(all, "--data", c.dir)
 	}
@@ -276,7 +277,7 @@ func (c *cluster) await(graph, job, state string) api.JobStatus {
 	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		s = ask[api.JobStatus](c, graph, "jobs.get", api.JobGet{Job: job, Wait: "5s"})
-		if api.Ended(s.State) || s.State == api.JobHeld || time.Now().After(deadline) {
+		if through(s) || s.State == api.JobHeld || time.Now().After(deadline) {
 			break
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,6 +54,8 @@ type fleetOptions struct {
 	Lease time.Duration
 	// Extractor is the extractor's configuration.
 	Extractor extractor.Config
+	// Resolver is the resolver's configuration.
+	Resolver resolver.Config
 	// Roots of the loader.
 	Roots []string
 	// Fake replaces services by name.
@@ -105,7 +108,7 @@ func (f *fleet) build(name string, deps app.Deps) (app.Service, error) {
 	case "extractor":
 		return extractor.New(f.opt.Extractor, deps)
 	case "resolver":
-		return resolver.New(resolver.Config{}, deps)
+		return resolver.New(f.opt.Resolver, deps)
 	case "committer":
 		return committer.New(committer.Config{Dir: filepath.Join(f.dir, "store"), Lease: f.opt.Lease}, deps)
 	case "reviewer":
@@ -292,12 +295,17 @@ func (f *fleet) run(graph string, event map[string]any) api.JobStatus {
 	return f.await(graph, f.publish(graph, event), api.JobCommitted)
 }
 
-// settled waits until a job has ended.
+// through says whether a job has ended and nothing more comes of it, whatever hindered its links for a moment.
+func through(s api.JobStatus) bool {
+	return api.Ended(s.State) && !slices.ContainsFunc(s.Progress, func(p api.Progress) bool { return p.Stage == api.StageLinker })
+}
+
+// settled waits until a job has ended and its names are compared.
 func (c *cluster) settled(graph, job string) (s api.JobStatus) {
 	c.t.Helper()
 	testkit.AwaitFor(c.t, time.Minute, "the end of job "+job, func() bool {
 		s = ask[api.JobStatus](c, graph, "jobs.get", api.JobGet{Job: job, Wait: "5s"})
-		return api.Ended(s.State)
+		return through(s)
 	})
 	return s
 }
@@ -362,7 +370,7 @@ func (c *cluster) committed(graph string, jobs []string) []api.JobStatus {
 	out := make([]api.JobStatus, len(jobs))
 	for i, job := range jobs {
 		deadline := time.Now().Add(2 * time.Minute)
-		for !api.Ended(out[i].State) {
+		for !through(out[i]) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			err := c.conn.Request(ctx, "factmill."+graph+".jobs.get", api.JobGet{Job: job, Wait: "5s"}, &out[i])
 			cancel()

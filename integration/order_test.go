@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/testkit"
+	"github.com/factmill/factmill/services/resolver"
 )
 
 // The corpus of the order tests: 150 documents and 50 rows of a file, over fifty names.
@@ -23,6 +27,37 @@ func (c *cluster) prepare(graphs ...string) {
 		c.putSchema(g, corpusSchemaText())
 		c.putSettings(g, map[string]string{"chunker.size": "40"})
 	}
+}
+
+// prepareJudged is prepare with a judge of pairs of names, and no bounds to what it is asked.
+func (c *cluster) prepareJudged(graphs ...string) {
+	c.t.Helper()
+	c.prepare(graphs...)
+	for _, g := range graphs {
+		c.putSettings(g, map[string]string{"resolver.judge": "ollama", "resolver.judge_model": "fake:1", "resolver.judge_budget": "10000", "resolver.judge_pairs": "50"})
+	}
+}
+
+// arbiter is a model that judges pairs of names by the two alone: by the sum of their letters.
+func arbiter(t testing.TB) *testkit.Model {
+	return testkit.NewModel(t, testkit.ModelOptions{Reply: func(c testkit.ModelCall) testkit.ModelReply {
+		var out []string
+		for _, line := range strings.Split(c.Last(), "\n") {
+			var p struct {
+				Pair int
+				A, B string
+			}
+			if json.Unmarshal([]byte(line), &p) != nil {
+				continue
+			}
+			sum := 0
+			for _, r := range p.A + p.B {
+				sum += int(r)
+			}
+			out = append(out, fmt.Sprintf(`{"pair":%d,"verdict":%q,"reason":""}`, p.Pair, []string{"match", "no_match", "uncertain"}[sum%3]))
+		}
+		return testkit.ModelReply{Content: `{"answers":[` + strings.Join(out, ",") + `]}`}
+	}})
 }
 
 // work is what jobs say they did. It does not depend on how often anything was done.
@@ -46,8 +81,8 @@ func (w *work) add(s api.Stages) {
 
 // undisturbed is the canonical export of a corpus in one job, nothing shuffled, one replica, no fault; and what that job did.
 func undisturbed(t *testing.T, c corpus) (export string, did work) {
-	f := newFleet(t, fleetOptions{})
-	f.prepare("default")
+	f := newFleet(t, fleetOptions{Resolver: resolver.Config{ModelURL: arbiter(t).URL()}})
+	f.prepareJudged("default")
 	s := f.run("default", map[string]any{"documents": append(append([]paper{}, c.docs...), c.file())})
 	n := len(c.all())
 	require.Equal(t, api.DocumentCounts{Total: n, Added: n}, s.Documents)
@@ -57,6 +92,11 @@ func undisturbed(t *testing.T, c corpus) (export string, did work) {
 	for _, kind := range []string{"document", "chunk", "entity", "relation", "candidate"} {
 		require.Greater(t, strings.Count(out, `"kind":"`+kind+`"`), 20, kind)
 	}
+	for _, part := range []string{`"state":"active"`, `"state":"unclear"`, `"method":"model"`, `"state":"rejected"`} {
+		require.Contains(t, out, part)
+	}
+	require.Positive(t, s.Stages.Resolution.Compared)
+	require.Positive(t, s.Stages.Resolution.LLMRequests)
 	did.add(s.Stages)
 	return out, did
 }
@@ -70,9 +110,9 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		r := random(seed, "order")
 		replicas := 1 + r.IntN(8)
 		start := time.Now()
-		f := newFleet(t, fleetOptions{Replicas: replicas, AckWait: 500 * time.Millisecond})
+		f := newFleet(t, fleetOptions{Replicas: replicas, AckWait: 500 * time.Millisecond, Resolver: resolver.Config{ModelURL: arbiter(t).URL()}})
 		graphs := []string{"one", "each", "some"}
-		f.prepare(graphs...)
+		f.prepareJudged(graphs...)
 		p := f.plague(seed, 40*time.Millisecond)
 
 		jobs := map[string][]string{}
@@ -128,8 +168,8 @@ func TestOrderDoesNotMatterToKilledProcesses(t *testing.T) {
 	seed := seeds(t, 1)[0]
 	corpus := newCorpus(seed, 60, 20)
 	want, wantWork := undisturbed(t, corpus)
-	c := sixProcesses(t, 2)
-	c.prepare("default")
+	c := sixProcesses(t, 2, "--ollama.url", arbiter(t).URL())
+	c.prepareJudged("default")
 	r := random(seed, "processes")
 	all := corpus.all()
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

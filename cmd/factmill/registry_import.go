@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +81,7 @@ of at most 1000 entries that take effect whole or not at all. The exit code is 4
 				return usage(fmt.Errorf("%s: %w", args[0], err))
 			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
-				im := &importing{c: c, s: s, out: imported{File: args[0], DryRun: dry, Warnings: []string{}, Problems: []known.Problem{}}}
+				im := &importing{c: c, s: s, id: rand.Text(), out: imported{File: args[0], DryRun: dry, Warnings: []string{}, Problems: []known.Problem{}}}
 				err := im.run(ctx, r)
 				return im.end(err)
 			})
@@ -99,6 +101,9 @@ type importing struct {
 	out   imported
 	batch []known.Entry
 	bytes int
+	// id and requests make the request id of each put, so that one whose answer was lost counts once.
+	id       string
+	requests int
 }
 
 func (m *importing) run(ctx context.Context, r *known.Reader) error {
@@ -146,11 +151,12 @@ func (m *importing) run(ctx context.Context, r *known.Reader) error {
 // send puts the batch. Entries that are refused are left out, and the others sent again.
 func (m *importing) send(ctx context.Context) error {
 	for len(m.batch) > 0 {
-		req := api.RegistryPut{DryRun: m.out.DryRun}
+		m.requests++
+		req := api.RegistryPut{DryRun: m.out.DryRun, RequestID: fmt.Sprintf("import-%s-%d", m.id, m.requests)}
 		for _, e := range m.batch {
 			req.Entries = append(req.Entries, e.RegistryEntry)
 		}
-		raw, err := m.s.Ask(ctx, "registry.put", req)
+		raw, err := m.ask(ctx, req)
 		if err == nil {
 			r, err := decode[api.RegistryPutReply](raw)
 			if err != nil {
@@ -171,6 +177,25 @@ func (m *importing) send(ctx context.Context) error {
 	}
 	m.batch, m.bytes = m.batch[:0], 0
 	return nil
+}
+
+// answerLimit of one put, which takes a fraction of a second: a service that is killed with a request in its hands never answers it.
+const answerLimit = 5 * time.Second
+
+// ask puts, and asks again for the time-out while the service is away.
+func (m *importing) ask(ctx context.Context, req api.RegistryPut) (json.RawMessage, error) {
+	limit := answerLimit
+	if m.c.timeout > 0 {
+		limit = min(limit, m.c.timeout)
+	}
+	for began := m.c.now(); ; {
+		once, stop := context.WithTimeout(ctx, limit)
+		raw, err := m.s.Ask(once, "registry.put", req)
+		stop()
+		if err == nil || exitCode(err) != exitUnreachable || m.c.now().Sub(began) > m.c.timeout || pause(ctx, pollWaitBar) != nil {
+			return raw, err
+		}
+	}
 }
 
 // leaveOut takes the entries out of the batch that a refusal names; false: it names none.

@@ -118,6 +118,7 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 		}
 	}
 	reg := app.NewRegistry()
+	calls := c.cfg.ModelCalls()
 	var services, all []app.Service
 	var names []string
 	for i, b := range chosen {
@@ -133,7 +134,7 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 				return usage(err)
 			}
 		}
-		svc, err := b.Build(c.cfg, dir, true, app.Deps{Conn: conn, Log: o.Log, Metrics: reg, Now: c.now}.WithDefaults())
+		svc, err := b.Build(c.cfg, dir, true, app.Deps{Conn: conn, Log: o.Log, Metrics: reg, ModelCalls: calls, Now: c.now}.WithDefaults())
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.Name, err)
 		}

@@ -46,8 +46,9 @@ const (
 	WhyContradicted = "contradicted"    // several answers, not of one mind
 	WhyUnknown      = "unknown_verdict" // an answer that is no verdict
 	// …or of the whole question, which is counted as failed: one of the codes of replies (reply_truncated, reply_refused, reply_prose,
-	// reply_invalid, reply_schema_echo, reply_empty), model_error, or
-	WhyBudget = "max_requests" // the question was not answered within max_requests
+	// reply_invalid, reply_schema_echo, reply_empty), or
+	WhyModelError = "model_error"  // the server answered with errors
+	WhyBudget     = "max_requests" // the question was not answered within max_requests
 )
 
 // JudgeVerdict of one pair.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/factmill/factmill/pkg/settings"
 )
@@ -56,7 +57,7 @@ func buildKeys() []Key {
 		{Name: "store.cache", Default: "67108864", Help: "bytes of the store's block cache"},
 		{Name: "store.reserve", Default: "268435456", Help: "bytes of free disk that commits leave alone"},
 		{Name: "ollama.url", Default: "http://127.0.0.1:11434", Help: "Ollama server"},
-		{Name: "ollama.slots", Default: "1", Help: "model calls in flight a replica"},
+		{Name: "ollama.slots", Default: "1", Help: "model calls in flight, over the services of a process"},
 		{Name: "ollama.timeout", Default: "10m", Help: "how long one model call may take"},
 		{Name: "extractor.reply_cache", Default: "33554432", Help: "bytes of kept model replies held in memory"},
 		{Name: "vectors.route", Default: "native", Help: "native or milvus"},
@@ -175,6 +176,11 @@ func (c *Config) Duration(name string) time.Duration {
 		return 0
 	}
 	return d
+}
+
+// ModelCalls makes the slots of the model server for the services of one process.
+func (c *Config) ModelCalls() *semaphore.Weighted {
+	return semaphore.NewWeighted(int64(max(1, c.Int("ollama.slots"))))
 }
 
 // List returns a comma separated list.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/factmill/factmill/pkg/bus"
 )
@@ -29,6 +30,8 @@ type Deps struct {
 	Conn    *bus.Conn
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
+	// ModelCalls are the slots of the model server that the services of a process share: see Config.ModelCalls. nil: each has its own.
+	ModelCalls *semaphore.Weighted
 	// Now is the clock; Defaults to time.Now.
 	Now func() time.Time
 }

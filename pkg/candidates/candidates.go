@@ -92,7 +92,7 @@ func (s Scores) Of(id string) float64 { return s[id] }
 
 // EntitySearch is the native route's: the committer answers with the stored entities, at most top of drop and more, best first.
 type EntitySearch interface {
-	Entities(ctx context.Context, label string, vector []float32, top int, drop float64) ([]Hit, error)
+	Entities(ctx context.Context, m Mention, vector []float32, top int, drop float64) ([]Hit, error)
 }
 
 // IDSearch is a copy's: ids of the label and their scores, best first.
@@ -123,7 +123,7 @@ func (n *Native) Global(ctx context.Context, m Mention) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	hits, err := n.search.Entities(ctx, m.Label, v, TopK, drop)
+	hits, err := n.search.Entities(ctx, m, v, TopK, drop)
 	if err != nil {
 		return nil, fmt.Errorf("search %s %q: %w", m.Label, m.Name, err)
 	}

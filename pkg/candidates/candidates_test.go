@@ -28,8 +28,8 @@ type route struct {
 	askedFor []string
 }
 
-func (r *route) Entities(_ context.Context, label string, v []float32, top int, drop float64) ([]Hit, error) {
-	r.label, r.vector, r.top, r.drop = label, v, top, drop
+func (r *route) Entities(_ context.Context, m Mention, v []float32, top int, drop float64) ([]Hit, error) {
+	r.label, r.vector, r.top, r.drop = m.Label, v, top, drop
 	return r.hits, r.err
 }
 

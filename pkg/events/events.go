@@ -45,8 +45,9 @@ type Job struct {
 	Op      string `json:"op"`
 	// Schema the job uses to its end: the graph's schema revision and its fingerprint.
 	SchemaRevision uint64 `json:"schema_revision"`
-	// RegistryRevision of the known entities that the job uses to its end; 0: the graph has none.
+	// RegistryRevision of the known entities that the job uses to its end, and its fingerprint; 0: the graph has none.
 	RegistryRevision uint64            `json:"registry_revision,omitempty"`
+	RegistryFP       string            `json:"registry_fingerprint,omitempty"`
 	SchemaFP         string            `json:"schema_fingerprint"`
 	ChunkerFP        string            `json:"chunker_fingerprint"`
 	ExtractionFP     string            `json:"extraction_fingerprint"`

@@ -80,6 +80,10 @@ type Name struct {
 // Label is the label that the name was prepared for.
 func (n *Name) Label() string { return n.label }
 
+// Numbers are what the name's numbers come to: names of which these differ are vetoed, unless one is the other's acronym or alias, or
+// they have the same letters.
+func (n *Name) Numbers() string { return n.codes }
+
 // Key is the merge key of the name, as fingerprint.Fold gives it.
 func (n *Name) Key() string { return n.fold }
 

@@ -27,6 +27,14 @@ func NewSlots(n int, tell func(backlog int)) *Slots {
 	return &Slots{n: n, sem: semaphore.NewWeighted(int64(n)), tell: tell}
 }
 
+// Within makes the slots be of calls, which others take from too; nil leaves them as they are. It is called before the first Take.
+func (s *Slots) Within(calls *semaphore.Weighted) *Slots {
+	if calls != nil {
+		s.sem = calls
+	}
+	return s
+}
+
 // N is how many slots there are.
 func (s *Slots) N() int { return s.n }
 

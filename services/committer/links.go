@@ -10,8 +10,8 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/links"
 )
 
-// judgeLimit is how long the judge may take over one question: several model calls.
-const judgeLimit = 10 * time.Minute
+// judgeLimit is how long the judge may take over one question: several model calls. One that was killed over it never answers.
+const judgeLimit = 5 * time.Minute
 
 // judge asks the resolvers.
 type judge struct{ conn *bus.Conn }

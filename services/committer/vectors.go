@@ -1,8 +1,10 @@
 package committer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/factmill/factmill/pkg/candidates"
 	"github.com/factmill/factmill/pkg/embed"
 	"github.com/factmill/factmill/pkg/embed/ollama"
+	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/committer/internal/store"
 	"github.com/factmill/factmill/services/committer/internal/vectors"
@@ -93,6 +96,7 @@ type space struct {
 type mirror struct {
 	embedder string
 	copy     *milvus.Copy
+	sink     *vectors.Copied
 	follower *vectors.Follower
 	driving  sync.Mutex         // held by the linker while it brings it up to date, when it is the route
 	stop     context.CancelFunc // ends what follows; nil: nothing does
@@ -117,8 +121,15 @@ func newSpace(cfg Config, st *store.Store, set func(string) (settings.Pipeline, 
 		Store: st, Embedder: s.embedder, Metrics: m, Log: log,
 		Feed:  func(g string) vectors.Feed { return vectors.NewFacts(st, g) },
 		Texts: func(g string) vectors.Texts { return vectors.NewFacts(st, g) },
+		Group: numbers, Groups: fmt.Sprintf("numbers/%d", linkage.Version),
 	})
 	return s
+}
+
+// numbers are the group of a name: names with other numbers are never one thing, whatever their cosine.
+func numbers(label, name string) string {
+	n := linkage.Prepare(label, name, nil)
+	return n.Numbers()
 }
 
 func (s *space) embedder(ctx context.Context, graph string) (embed.Embedder, error) {
@@ -193,8 +204,9 @@ func (s *space) mirror(ctx context.Context, graph string) (*mirror, error) {
 		return nil, err
 	}
 	facts := vectors.NewFacts(s.st, graph)
-	m := &mirror{embedder: e.Name(), copy: c, follower: vectors.NewFollower(vectors.FollowerConfig{Graph: graph, Name: "milvus"}, vectors.FollowerDeps{
-		Feed: facts, Texts: facts, Embedder: e, Sink: vectors.NewCopied(c, s.st, graph, "milvus"), Memory: memory{s.hub, graph},
+	sink := vectors.NewCopied(c, s.st, graph, "milvus")
+	m := &mirror{embedder: e.Name(), copy: c, sink: sink, follower: vectors.NewFollower(vectors.FollowerConfig{Graph: graph, Name: "milvus"}, vectors.FollowerDeps{
+		Feed: facts, Texts: facts, Embedder: e, Sink: sink, Memory: memory{s.hub, graph},
 		Metrics: s.metrics, Log: s.log,
 	})}
 	s.copies[graph] = m
@@ -292,12 +304,12 @@ type found struct {
 }
 
 // Entities implements candidates.EntitySearch.
-func (f found) Entities(ctx context.Context, label string, vector []float32, top int, drop float64) ([]candidates.Hit, error) {
+func (f found) Entities(ctx context.Context, m candidates.Mention, vector []float32, top int, drop float64) ([]candidates.Hit, error) {
 	x, err := f.s.hub.Index(ctx, f.graph)
 	if err != nil {
 		return nil, err
 	}
-	hits, err := x.Search(ctx, vectors.Entity, label, vector, top, drop)
+	hits, err := x.SearchGroup(ctx, m.Label, m.Name, vector, top, drop)
 	if err != nil || len(hits) == 0 {
 		return nil, err
 	}
@@ -312,7 +324,7 @@ func (f found) Entities(ctx context.Context, label string, vector []float32, top
 	}
 	out := make([]candidates.Hit, 0, len(stored))
 	for _, e := range stored {
-		if e.Label == label {
+		if e.Label == m.Label {
 			out = append(out, candidates.Hit{Entity: e, Score: scores.Of(e.ID)})
 		}
 	}
@@ -381,17 +393,34 @@ func (s *Service) vectorsStatus(ctx context.Context, graph string) (r api.Vector
 		return r, err
 	}
 	r.Seq, r.Position, r.Behind = seq, at, seq-min(at, seq)
-	s.space.mu.Lock()
-	m := s.space.copies[graph]
-	s.space.mu.Unlock()
-	if m != nil {
-		st := m.follower.Status()
-		r.Copy = &api.VectorsCopy{Position: st.Position, Behind: seq - min(st.Position, seq)}
-		if st.Err != nil {
-			r.Copy.Error = st.Err.Error()
-		}
+	if s.cfg.MilvusAddress != "" {
+		r.Copy, err = s.space.copyStatus(ctx, graph, seq)
 	}
-	return r, nil
+	return r, err
+}
+
+// copyPatience is how long a copy may take to say where it is.
+const copyPatience = 3 * time.Second
+
+func (s *space) copyStatus(ctx context.Context, graph string, seq uint64) (*api.VectorsCopy, error) {
+	m, err := s.mirror(ctx, graph)
+	if err != nil {
+		return nil, err
+	}
+	ask, cancel := context.WithTimeout(ctx, copyPatience)
+	defer cancel()
+	at, err := m.sink.Position(ask)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		at = m.follower.Status().Position
+	}
+	c := &api.VectorsCopy{Position: at, Behind: seq - min(at, seq)}
+	if err = cmp.Or(err, m.follower.Status().Err); err != nil {
+		c.Error = err.Error()
+	}
+	return c, nil
 }
 
 // reembed answers vectors.reembed: every vector anew, by the embedder that the settings name, and every name compared anew.

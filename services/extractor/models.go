@@ -40,7 +40,7 @@ func newModels(cfg Config, deps app.Deps) (*models, error) {
 	m.asker.Slots = llm.NewSlots(cfg.Slots, func(n int) {
 		m.backlog.Store(int64(n))
 		m.hold()
-	})
+	}).Within(deps.ModelCalls)
 	if deps.Conn != nil {
 		if m.memory, err = replies.New(deps.Conn, cfg.ReplyMemory); err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ type Config struct {
 	Schemas int
 	// ModelURL is the model server that the judge asks. Defaults to http://127.0.0.1:11434.
 	ModelURL string
-	// Slots is how many calls of the judge to it are in flight; the extractor's are its own. Defaults to 1.
+	// Slots is how many calls of the judge to it are in flight, with those of the extractor where deps.ModelCalls is shared. Defaults to 1.
 	Slots int
 	// ModelTimeout bounds a call, and a request to the judge. Defaults to 10 minutes.
 	ModelTimeout time.Duration

@@ -36,7 +36,7 @@ func NewJudge(cfg Config, deps app.Deps) (*Judge, error) {
 	}
 	return &Judge{
 		cfg: cfg, metrics: m, room: make(chan struct{}, 2*cfg.Slots),
-		model: &model.Judge{Caller: llm.Caller{Client: c, Slots: llm.NewSlots(cfg.Slots, nil), Log: deps.Log}},
+		model: &model.Judge{Caller: llm.Caller{Client: c, Slots: llm.NewSlots(cfg.Slots, nil).Within(deps.ModelCalls), Log: deps.Log}},
 	}, nil
 }
 

@@ -212,6 +212,34 @@ func TestJudgeReplicas(t *testing.T) {
 	require.Empty(t, second.judge.room)
 }
 
+// Services of one process share its slots.
+func TestJudgesOfOneProcess(t *testing.T) {
+	m := testkit.NewModel(t, testkit.ModelOptions{Reply: func(c testkit.ModelCall) testkit.ModelReply {
+		r := byInitial(c)
+		r.Delay = 20 * time.Millisecond
+		return r
+	}})
+	cfg, err := app.LoadConfig("", nil, map[string]string{"ollama.url": m.URL(), "ollama.slots": "2"})
+	require.NoError(t, err)
+	deps := app.Deps{ModelCalls: cfg.ModelCalls()}
+	done := make(chan error, 12)
+	for range 3 {
+		j, err := NewJudge(FromConfig(cfg), deps)
+		require.NoError(t, err)
+		defer j.Close()
+		for range 4 {
+			go func() {
+				_, err := j.Ask(t.Context(), "g", api.JudgeRequest{Model: "fake:1", Pairs: pairs("Ada", "A.")})
+				done <- err
+			}()
+		}
+	}
+	for range 12 {
+		require.NoError(t, testkit.Receive(t, "an answer", done))
+	}
+	require.Equal(t, []int{12, 2}, []int{m.Count(), m.MaxInFlight()})
+}
+
 // A service that is told to stop does not wait for a model.
 func TestJudgeStops(t *testing.T) {
 	testkit.NoLeaks(t)

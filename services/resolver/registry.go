@@ -15,9 +15,9 @@ import (
 	"github.com/factmill/factmill/services/resolver/internal/resolve"
 )
 
-// Registry says whose names are at a revision of a graph's registry.
+// Registry says whose names are at the revision of its graph's registry that a job uses.
 type Registry interface {
-	Lookup(ctx context.Context, graph string, revision uint64, names []resolve.Name) (resolve.Known, error)
+	Lookup(ctx context.Context, job events.Job, names []resolve.Name) (resolve.Known, error)
 }
 
 // known is what the registry of the job's revision says of an extraction's names; nil for a graph without known entities.
@@ -28,7 +28,7 @@ func (s *Stage) known(ctx context.Context, j events.Job, ex graph.Extraction) (r
 	if s.registry == nil {
 		return nil, fault.CannotServe("job %s of graph %s has known entities, this service has no registry to ask", j.ID, j.Graph)
 	}
-	known, err := s.registry.Lookup(ctx, j.Graph, j.RegistryRevision, resolve.Names(ex))
+	known, err := s.registry.Lookup(ctx, j, resolve.Names(ex))
 	var refused *api.Error
 	switch {
 	case err == nil:
@@ -42,7 +42,8 @@ func (s *Stage) known(ctx context.Context, j events.Job, ex graph.Extraction) (r
 	}
 }
 
-// names asks the registry, in bounded requests, and remembers its answers: what a revision says never changes.
+// names asks the registry, in bounded requests, and remembers its answers: what a revision with its fingerprint says
+// never changes.
 type names struct {
 	ask  func(ctx context.Context, graph string, req api.RegistryLookup) (api.RegistryLookupReply, error)
 	kept *ristretto.Cache[string, resolve.Entry] // nil: nothing is remembered
@@ -54,7 +55,7 @@ func newNames(ask func(ctx context.Context, graph string, req api.RegistryLookup
 	return &names{ask: ask}
 }
 
-// open lets it remember up to n answers; close ends the cache's goroutine. Neither runs beside Lookup.
+// open lets it remember up to most answers; it comes before Lookup. close ends the cache's goroutine: then nothing is remembered.
 func (n *names) open(most int) error {
 	kept, err := ristretto.NewCache(&ristretto.Config[string, resolve.Entry]{
 		NumCounters: int64(10 * most), MaxCost: int64(most), BufferItems: 64, IgnoreInternalCost: true,
@@ -66,18 +67,15 @@ func (n *names) open(most int) error {
 	return nil
 }
 
-func (n *names) close() {
-	n.kept.Close()
-	n.kept = nil
-}
+func (n *names) close() { n.kept.Close() }
 
 // maxAsked bytes of names are asked about at once, besides their number: a request is far below the limit of a message.
 const maxAsked = 128 << 10
 
 // Lookup implements Registry.
-func (n *names) Lookup(ctx context.Context, graph string, revision uint64, list []resolve.Name) (resolve.Known, error) {
+func (n *names) Lookup(ctx context.Context, j events.Job, list []resolve.Name) (resolve.Known, error) {
 	out := resolve.Known{}
-	head := graph + "\x00" + strconv.FormatUint(revision, 10) + "\x00"
+	head := j.Graph + "\x00" + j.RegistryFP + "\x00" + strconv.FormatUint(j.RegistryRevision, 10) + "\x00"
 	key := func(x resolve.Name) string { return head + x.Label + "\x00" + x.Key }
 	var open []api.RegistryName
 	for _, x := range list {
@@ -92,7 +90,7 @@ func (n *names) Lookup(ctx context.Context, graph string, revision uint64, list 
 	}
 	for len(open) > 0 {
 		part := open[:asked(open)]
-		reply, err := n.ask(ctx, graph, api.RegistryLookup{Revision: revision, Names: part})
+		reply, err := n.ask(ctx, j.Graph, api.RegistryLookup{Revision: j.RegistryRevision, Names: part})
 		if err != nil {
 			return nil, err
 		}

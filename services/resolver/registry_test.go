@@ -80,9 +80,24 @@ func TestKnownEntities(t *testing.T) {
 	s.registry.(*names).kept.Wait()
 	require.Equal(t, got, handle())
 	require.Len(t, b.asked, 1, "what a revision says is asked once")
-	in.Job.RegistryRevision = 8
 	b.entries = nil
-	require.Equal(t, events.ResolutionStats{Exact: 3, SelfLoop: 2}, handle().Resolution)
+	for i, other := range []func(){func() { in.Job.RegistryRevision = 8 }, func() { in.Job.RegistryFP = "other" }, func() { in.Job.Graph = "h" }} {
+		other()
+		require.Equal(t, events.ResolutionStats{Exact: 3, SelfLoop: 2}, handle().Resolution)
+		require.Len(t, b.asked, 2+i)
+	}
+}
+
+func TestAClosedCacheRemembersNothing(t *testing.T) {
+	b := &book{entries: map[string]resolve.Entry{"ada": {Key: "x"}}}
+	n := newNames(b.ask)
+	require.NoError(t, n.open(10))
+	n.close()
+	for range 2 {
+		got, err := n.Lookup(t.Context(), events.Job{Graph: "g", RegistryRevision: 1}, []resolve.Name{{Label: "Person", Key: "ada"}})
+		require.NoError(t, err)
+		require.Equal(t, resolve.Known{{Label: "Person", Key: "ada"}: {Key: "x"}}, got)
+	}
 	require.Len(t, b.asked, 2)
 }
 
@@ -128,7 +143,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	}
 	list = append(list, resolve.Name{Label: "Person", Key: strings.Repeat("x", maxKey+1)})
 	n := newNames(b.ask) // without a cache
-	got, err := n.Lookup(t.Context(), "g", 1, list)
+	got, err := n.Lookup(t.Context(), events.Job{Graph: "g", RegistryRevision: 1}, list)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	for _, req := range b.asked {
@@ -141,7 +156,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	for i := range 500 {
 		list = append(list, resolve.Name{Label: "Person", Key: strings.Repeat("<", 800) + fmt.Sprint(i)})
 	}
-	_, err = newNames(b.ask).Lookup(t.Context(), "g", 1, list)
+	_, err = newNames(b.ask).Lookup(t.Context(), events.Job{Graph: "g", RegistryRevision: 1}, list)
 	require.NoError(t, err)
 	require.Len(t, b.asked, 4)
 	require.Equal(t, 1, asked([]api.RegistryName{{Key: strings.Repeat("x", maxAsked)}, {Key: "y"}}))
@@ -157,7 +172,7 @@ func TestLookupAnswersAreChecked(t *testing.T) {
 		{Answered: 2, Found: []api.RegistryFound{{Key: "x"}}},
 	} {
 		n := newNames(func(context.Context, string, api.RegistryLookup) (api.RegistryLookupReply, error) { return reply, nil })
-		_, err := n.Lookup(t.Context(), "g", 1, list)
+		_, err := n.Lookup(t.Context(), events.Job{Graph: "g", RegistryRevision: 1}, list)
 		require.ErrorContains(t, err, "the registry answered", "%+v", reply)
 	}
 }

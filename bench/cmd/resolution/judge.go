@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -28,7 +30,7 @@ func newAsked(url, model string) (*asked, error) {
 	if model == "" {
 		return nil, fmt.Errorf("-judge needs -judge-model: name one that the server at %s has", url)
 	}
-	j, err := resolver.NewJudge(resolver.Config{ModelURL: url}, app.Deps{})
+	j, err := resolver.NewJudge(resolver.Config{ModelURL: url}, app.Deps{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return nil, err
 	}

@@ -276,9 +276,11 @@ func readObject(n int, line []byte) (Entry, *Problem) {
 	}
 	p := &Problem{Line: n, Field: "object", Message: err.Error()}
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-		p.Field, p.Message = field, fmt.Sprintf("it is a JSON %s", wrong.Value)
+	if errors.As(err, &wrong) {
+		p.Message = fmt.Sprintf("it is a JSON %s", wrong.Value)
+		if wrong.Field != "" {
+			p.Field = wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+		}
 	} else if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		p.Field, p.Message = strings.Trim(name, `"`), "there is no such field; fields are "+strings.Join(columns, ", ")
 	}

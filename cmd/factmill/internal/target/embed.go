@@ -80,14 +80,14 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 
 // run builds and starts the services and waits for those that the command needs. Each has a connection of its own, so that it is seen by name.
 func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus.Conn, error)) (stop func() error, err error) {
-	reg := app.NewRegistry()
+	reg, calls := app.NewRegistry(), o.Config.ModelCalls()
 	var services []app.Service
 	for _, b := range o.Services {
 		c, err := connect(b.Name)
 		if err != nil {
 			return nil, err
 		}
-		svc, err := b.Build(o.Config, s.Dir, false, app.Deps{Conn: c, Log: o.Log.With("service", b.Name), Metrics: reg, Now: o.Now}.WithDefaults())
+		svc, err := b.Build(o.Config, s.Dir, false, app.Deps{Conn: c, Log: o.Log.With("service", b.Name), Metrics: reg, ModelCalls: calls, Now: o.Now}.WithDefaults())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Name, err)
 		}

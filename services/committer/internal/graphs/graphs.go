@@ -344,13 +344,13 @@ func (g *Graphs) JobContext(name string) (jobs.Context, error) {
 	if err != nil {
 		return jobs.Context{}, err
 	}
-	known, err := registry.Revision(g.st, name)
+	known, knownFP, err := registry.Revision(g.st, name)
 	if err != nil {
 		return jobs.Context{}, err
 	}
 	return jobs.Context{
 		Job: events.Job{
-			SchemaRevision: active, SchemaFP: s.Fingerprint(), RegistryRevision: known, Settings: row.Pipeline,
+			SchemaRevision: active, SchemaFP: s.Fingerprint(), RegistryRevision: known, RegistryFP: knownFP, Settings: row.Pipeline,
 			ChunkerFP: row.Pipeline.ChunkerFingerprint(), ExtractionFP: row.Pipeline.ExtractionFingerprint(s),
 		},
 		SchemaName: s.Name(), SchemaVer: s.Version(),

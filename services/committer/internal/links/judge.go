@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -279,6 +280,9 @@ func (f *follower) stands(w waiting) (bool, error) {
 	return true, nil
 }
 
+// errNoAnswer has the same pairs asked about again, after a pause.
+var errNoAnswer = errors.New("the model server answers with errors")
+
 // put puts pairs of one job before the model and writes what it says.
 func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error) {
 	set, err := f.l.deps.Settings(f.graph)
@@ -294,15 +298,16 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 	var ops []store.Op
 	var asked []waiting
 	for _, w := range batch {
-		ops = append(ops, f.rows.del(askKey(w.Seq, w.Pair)))
 		ok, err := f.stands(w)
 		if err != nil {
 			return err
 		}
-		if ok {
-			req.Pairs = append(req.Pairs, api.JudgePair{Label: w.Label, A: w.A, B: w.B})
-			asked = append(asked, w)
+		if !ok {
+			ops = append(ops, f.rows.del(askKey(w.Seq, w.Pair)))
+			continue
 		}
+		req.Pairs = append(req.Pairs, api.JudgePair{Label: w.Label, A: w.A, B: w.B})
+		asked = append(asked, w)
 	}
 	if len(asked) == 0 {
 		return f.l.deps.Store.Write(ctx, ops, false)
@@ -325,8 +330,14 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 	stats.LLMRequests += reply.Requests
 	stats.LLMFailed += reply.Failed
 	var puts []store.Match
+	answered := 0
 	for i, v := range reply.Verdicts {
 		w, p := asked[i], req.Pairs[i]
+		if v.Why == api.WhyBudget || v.Why == api.WhyModelError { // nothing was said: it waits on
+			continue
+		}
+		answered++
+		ops = append(ops, f.rows.del(askKey(w.Seq, w.Pair)))
 		s := said{Judge: r.judge, A: p.A, B: p.B, Verdict: v.Verdict, Reason: v.Reason, Why: v.Why, Prompt: reply.PromptID}
 		op, err := f.rows.json(saidKey(w.Pair), s)
 		if err != nil {
@@ -358,7 +369,12 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 	}
 	ops = append(ops, op)
 	if len(puts) == 0 {
-		return f.l.deps.Store.Write(ctx, ops, true)
+		err = f.l.deps.Store.Write(ctx, ops, true)
+	} else {
+		err = f.commit(ctx, puts, nil, ops)
 	}
-	return f.commit(ctx, puts, nil, ops)
+	if err == nil && answered == 0 && stats.LLMRequests < r.set.JudgeBudget {
+		return errNoAnswer
+	}
+	return err
 }

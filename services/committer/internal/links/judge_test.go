@@ -16,6 +16,7 @@ import (
 type scripted struct {
 	say   func(p api.JudgePair) string
 	down  error
+	mute  int // questions that the server answers with an error
 	asked []string
 }
 
@@ -24,7 +25,14 @@ func (s *scripted) Judge(_ context.Context, _ string, req api.JudgeRequest) (api
 		return api.JudgeReply{}, s.down
 	}
 	r := api.JudgeReply{PromptID: "judge/1", Requests: 1}
-	for _, p := range req.Pairs {
+	for i, p := range req.Pairs {
+		if s.mute > 0 {
+			r.Verdicts = append(r.Verdicts, api.JudgeVerdict{Verdict: api.VerdictUncertain, Why: api.WhyModelError})
+			if i == len(req.Pairs)-1 {
+				s.mute--
+			}
+			continue
+		}
 		a, b := p.A, p.B
 		if b < a {
 			a, b = b, a
@@ -110,6 +118,31 @@ func TestJudgeAway(t *testing.T) {
 	x.judge()
 	require.Len(t, j.asked, 1)
 	require.Zero(t, x.l.Status(g, "").Waiting)
+}
+
+// A model that answers with errors has said nothing: the pair waits on, within the budget.
+func TestJudgeAnswersWithErrors(t *testing.T) {
+	j := &scripted{say: func(api.JudgePair) string { return api.VerdictMatch }, mute: 1}
+	x := judged(t, j)
+	x.commit(doc("a", "Org:ESA", "Org:European Space Agency"))
+	x.link()
+	require.ErrorIs(t, x.l.of(g).ask(t.Context()), errNoAnswer)
+	require.Equal(t, 1, x.l.Status(g, "").Waiting)
+	x.judge()
+	require.Equal(t, []string{"ESA ~ European Space Agency model active"}, x.matches())
+	s, err := x.l.Stats(g, "job-a")
+	require.NoError(t, err)
+	require.Equal(t, 2, s.LLMRequests)
+
+	j.mute = 100
+	x.set.Resolver.JudgeBudget = 3
+	x.commit(doc("b", "Org:NSA", "Org:NATO Support Agency"))
+	x.link()
+	for range 2 {
+		require.ErrorIs(t, x.l.of(g).ask(t.Context()), errNoAnswer)
+	}
+	x.judge()
+	require.Equal(t, 1, x.l.Status(g, "").Postponed)
 }
 
 // A job's budget postpones pairs; a later job that needs less asks about them.

@@ -33,7 +33,9 @@ const (
 // head of a graph's registry.
 type head struct {
 	Revision uint64 `json:"revision"`
-	Entries  int    `json:"entries"`
+	// Fingerprint of all changes so far: a store that was made anew has the same revisions with other entries.
+	Fingerprint string `json:"fingerprint"`
+	Entries     int    `json:"entries"`
 }
 
 // row is a stored entry.
@@ -80,10 +82,10 @@ func New(st *store.Store, g Graphs, ops *operations.Operations, o Options) *Regi
 	return &Registry{st: st, graphs: g, ops: ops, now: o.Now, opt: o}
 }
 
-// Revision of a graph's registry; 0 when nothing was ever put.
-func Revision(st *store.Store, graph string) (uint64, error) {
+// Revision of a graph's registry and the fingerprint of what it says; 0 when nothing was ever put.
+func Revision(st *store.Store, graph string) (uint64, string, error) {
 	h, err := readHead(st, graph)
-	return h.Revision, err
+	return h.Revision, h.Fingerprint, err
 }
 
 func readHead(st *store.Store, graph string) (h head, err error) {
@@ -172,6 +174,7 @@ type batch struct {
 	graph   string
 	head    head // with the revision of the change
 	ops     []store.Op
+	changes []string // what the fingerprint is made of
 	touched map[string]bool
 	left    map[string][]span // by name key, of which something was forgotten
 }
@@ -189,6 +192,7 @@ func (r *Registry) begin(graph string) (*batch, error) {
 
 // end adds what goes with every change.
 func (r *Registry) end(b *batch) ([]store.Op, []string, error) {
+	b.head.Fingerprint = fingerprint.H16Strings(append([]string{b.head.Fingerprint}, b.changes...)...)
 	v, err := json.Marshal(b.head)
 	if err != nil {
 		return nil, nil, fmt.Errorf("registry of %s: %w", b.graph, err)
@@ -312,6 +316,7 @@ func (r *Registry) replace(b *batch, e checked, old *row) error {
 		return fmt.Errorf("registry entry %s %q: %w", e.entry.Type, e.entry.Name, err)
 	}
 	b.ops = append(b.ops, store.Op{Graph: b.graph, Space: space, Key: entryKey(e.entry.Type, e.key), Value: v})
+	b.changes = append(b.changes, string(v))
 	var had []string
 	if old != nil {
 		had = named(old.Entry)
@@ -383,6 +388,7 @@ func (r *Registry) Delete(ctx context.Context, graph string, req api.RegistryDel
 		}
 		b.head.Entries--
 		b.ops = append(b.ops, store.Op{Graph: graph, Space: space, Key: entryKey(label, key), Delete: true})
+		b.changes = append(b.changes, "delete", label, key)
 		if x := old.Entry.ExternalID; x != "" {
 			b.ops = append(b.ops, store.Op{Graph: graph, Space: space, Key: externalKey(label, x), Delete: true})
 		}

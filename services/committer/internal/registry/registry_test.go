@@ -161,12 +161,13 @@ func TestPutAndFind(t *testing.T) {
 	require.Equal(t, api.RegistryPutReply{Revision: 2, Unchanged: 1}, r)
 	r = w.put(api.RegistryEntry{Type: "Person", Name: "ada lovelace", Aliases: []string{"Countess"}, Note: "more"})
 	require.Equal(t, api.RegistryPutReply{Revision: 3, Updated: 1}, r, "no name moved")
-	rev, err := Revision(w.st, "g")
+	rev, _, err := Revision(w.st, "g")
 	require.NoError(t, err)
 	require.EqualValues(t, 3, rev)
-	rev, err = Revision(w.st, "none")
+	rev, fp, err := Revision(w.st, "none")
 	require.NoError(t, err)
 	require.Zero(t, rev)
+	require.Empty(t, fp)
 }
 
 func TestRefusals(t *testing.T) {
@@ -443,6 +444,32 @@ func TestList(t *testing.T) {
 		var e *api.Error
 		require.ErrorAs(t, err, &e, "%+v", req)
 		require.Equal(t, 400, e.Status)
+	}
+}
+
+// Two stores have one fingerprint exactly if they were told the same.
+func TestFingerprints(t *testing.T) {
+	seen := map[string]string{}
+	for what, do := range map[string]func(w *world){
+		"one":         func(w *world) { w.put(person("Ada", "x")) },
+		"other alias": func(w *world) { w.put(person("Ada", "y")) },
+		"two":         func(w *world) { w.put(person("Ada", "x")); w.put(person("Bob")) },
+		"two at once": func(w *world) { w.put(person("Ada", "x"), person("Bob")) },
+		"and one gone": func(w *world) {
+			w.put(person("Ada", "x"))
+			_, _ = w.Delete(t.Context(), "g", api.RegistryDelete{Type: "Person", Name: "Ada"})
+		},
+	} {
+		var fps [2]string
+		for i := range fps {
+			w := newWorld(t)
+			do(w)
+			_, fps[i], _ = Revision(w.st, "g")
+		}
+		require.Equal(t, fps[0], fps[1], what)
+		require.Len(t, fps[0], 16)
+		require.Empty(t, seen[fps[0]], what)
+		seen[fps[0]] = what
 	}
 }
 

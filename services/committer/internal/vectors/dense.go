@@ -27,6 +27,7 @@ type denseSlot struct {
 	scale float32
 	err   float32 // |e|, rounded up
 	dead  bool
+	group uint64
 }
 
 const stripSize = 64
@@ -35,12 +36,12 @@ func newDense(size int) *dense { return &dense{size: size, strip: stripSize} }
 
 func (x *dense) strips() int { return (x.size + x.strip - 1) / x.strip }
 
-func (x *dense) add(id uuid, v []float32) uint32 {
+func (x *dense) add(id uuid, v []float32, group uint64) uint32 {
 	var most float64
 	for _, f := range v {
 		most = max(most, math.Abs(float64(f)))
 	}
-	s := denseSlot{id: id, scale: float32(most / 127)}
+	s := denseSlot{id: id, scale: float32(most / 127), group: group}
 	var squares float64
 	for _, f := range v {
 		c := int8(0)
@@ -90,7 +91,7 @@ func (x *dense) tidy(moved func(id uuid, at uint32)) *dense {
 }
 
 func (x *dense) bytes() int64 {
-	return int64(cap(x.codes)) + int64(cap(x.tails)) + int64(cap(x.meta))*28
+	return int64(cap(x.codes)) + int64(cap(x.tails)) + int64(cap(x.meta))*40
 }
 
 // quantised is a query for dense vectors.
@@ -128,8 +129,8 @@ func (x *dense) quantise(u []float32) quantised {
 	return z
 }
 
-// vectors looks at every vector; load returns a stored one.
-func (q *query) vectors(x *dense, load func(id uuid) ([]float32, error)) {
+// vectors looks at every vector, or at those of a group; load returns a stored one.
+func (q *query) vectors(x *dense, group uint64, load func(id uuid) ([]float32, error)) {
 	if len(x.meta) == x.dead {
 		return
 	}
@@ -137,7 +138,7 @@ func (q *query) vectors(x *dense, load func(id uuid) ([]float32, error)) {
 	n := x.strips()
 	for at := range x.meta {
 		s := &x.meta[at]
-		if s.dead {
+		if s.dead || group != any64 && s.group != group {
 			continue
 		}
 		q.stats.Compared++

@@ -19,7 +19,7 @@ var ErrAway = errors.New("the embedder does not answer")
 // ErrHubClosed is returned by everything but Close after Close.
 var ErrHubClosed = errors.New("the vectors are closed")
 
-// HubDeps is what a hub works with; all but MaxVectors, Batch, Metrics and Log are required.
+// HubDeps is what a hub works with; all but Group, Groups, MaxVectors, Batch, Metrics and Log are required.
 type HubDeps struct {
 	Store *store.Store
 	// Embedder gives the one that a graph's settings name, with its size known. It is asked before each use and should answer from memory.
@@ -27,6 +27,9 @@ type HubDeps struct {
 	// Feed and Texts of a graph. They are asked for once, when the graph's index is opened.
 	Feed  func(graph string) Feed
 	Texts func(graph string) Texts
+	// Group and Groups are those of Options; both may be left out.
+	Group  func(label, text string) string
+	Groups string
 	// MaxVectors of one graph, and Batch of its follower; 0: the defaults.
 	MaxVectors, Batch int
 	Metrics           *FollowerMetrics
@@ -151,9 +154,7 @@ func (h *Hub) open(ctx context.Context, g *hubGraph, e embed.Embedder) (*Index, 
 	if x := g.index; x != nil && x.isOf(e) {
 		return x, nil
 	}
-	o := OptionsFor(e)
-	o.MaxVectors = h.deps.MaxVectors
-	x, err := Open(ctx, h.deps.Store, g.name, o)
+	x, err := Open(ctx, h.deps.Store, g.name, h.options(e))
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +183,21 @@ func (h *Hub) CatchUp(ctx context.Context, graph string) (FollowerStatus, error)
 	}
 	err = g.follower.CatchUp(ctx)
 	return g.follower.Status(), err
+}
+
+// Committed tells that a commit became visible, so that the lag is right before the next CatchUp. It never waits for one.
+func (h *Hub) Committed(graph string, seq uint64) {
+	h.mu.Lock()
+	g := h.graphs[graph]
+	h.mu.Unlock()
+	if g == nil {
+		return
+	}
+	g.use.RLock()
+	defer g.use.RUnlock()
+	if g.follower != nil {
+		g.follower.Committed(seq)
+	}
 }
 
 // Status says where a graph's index is, and false when it is not open.
@@ -214,7 +230,13 @@ func (h *Hub) Reset(ctx context.Context, graph string) error {
 	g.use.Lock()
 	defer g.use.Unlock()
 	g.index, g.follower = nil, nil
-	return Reset(ctx, h.deps.Store, graph, OptionsFor(e))
+	return Reset(ctx, h.deps.Store, graph, h.options(e))
+}
+
+func (h *Hub) options(e embed.Embedder) Options {
+	o := OptionsFor(e)
+	o.MaxVectors, o.Group, o.Groups = h.deps.MaxVectors, h.deps.Group, h.deps.Groups
+	return o
 }
 
 // Search embeds a text and returns the best top vectors of a kind, best first, of equal scores the least id first. Labels are those of entities; none: all of

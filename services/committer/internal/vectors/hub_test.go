@@ -56,6 +56,9 @@ func TestHubCatchesUpAndSearches(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, uint64(2), s.Position)
 	require.Zero(t, testutil.ToFloat64(h.deps.Metrics.lag.WithLabelValues(g, "native")))
+	h.Committed("another", 9)
+	h.Committed(g, 5)
+	require.Equal(t, 3.0, testutil.ToFloat64(h.deps.Metrics.lag.WithLabelValues(g, "native")))
 
 	x, err := h.Index(t.Context(), g)
 	require.NoError(t, err)

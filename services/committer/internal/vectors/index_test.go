@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +123,7 @@ func FuzzRow(f *testing.F) {
 	of, _ := Ref{Entity, idOf(1)}.parse()
 	f.Add(encodeRow(of, row{label: "A", words: embed.Hash{}.Words("a b c")}))
 	f.Add(encodeRow(of, row{label: "A", floats: make([]float32, 256)}))
+	f.Add(encodeRow(of, row{label: "A", group: 7, words: embed.Hash{}.Words("a b c")}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, at := range [][]byte{b, sealed(of, b)} {
 			r, err := decodeRow(of, at, 256)
@@ -225,4 +229,38 @@ func BenchmarkChunk(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkOpen opens an index of persons: what a restart costs. It is of 10,000 names; OPEN_VECTORS says another number.
+func BenchmarkOpen(b *testing.B) {
+	n := 10_000
+	if s := os.Getenv("OPEN_VECTORS"); s != "" {
+		var err error
+		n, err = strconv.Atoi(s)
+		require.NoError(b, err)
+	}
+	x, c := openIndex(b), newCrowd(5)
+	for at := 0; at < n; at += 5000 {
+		var batch Batch
+		for i := at; i < min(n, at+5000); i++ {
+			batch.Upserts = append(batch.Upserts, item(i, "Person", c.name(c.person)))
+		}
+		require.NoError(b, x.Apply(b.Context(), batch))
+	}
+	st := x.st
+	x = nil
+	runtime.GC()
+	b.ResetTimer()
+	for b.Loop() {
+		y, err := Open(b.Context(), st, g, OptionsFor(embed.NewHash()))
+		require.NoError(b, err)
+		have, memory := y.Size()
+		require.Equal(b, n, have)
+		b.ReportMetric(float64(memory)/float64(n), "bytes/vector")
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.HeapAlloc)/float64(n), "heap-bytes/vector")
+		runtime.KeepAlive(y)
+	}
 }

@@ -10,86 +10,126 @@ import (
 )
 
 const (
-	// matrixRows: a feature's row is its place modulo this; for vectors of up to 256 numbers each feature has one of its own.
-	matrixRows = 512
-	// fewLanes are not worth a matrix of 4 KiB.
+	// firstRows: a feature's row is its place modulo this; for vectors of up to 256 numbers each feature has one of its own. What comes again in a
+	// lane has a row among secondRows.
+	firstRows  = 512
+	secondRows = 256
+	matrixRows = firstRows + secondRows
+	// fewLanes are not worth a matrix of 6 KiB.
 	fewLanes = 16
-	// maxCounts is the most rows that a query counts.
-	maxCounts = 1000
+	// maxCounts is the most rows that a query counts up, and down.
+	maxCounts = 1024
 )
 
+// rowSet is the rows of a lane.
+type rowSet [matrixRows / 64]uint64
+
+// rowsOf features; extra is how many have none of their own.
+func rowsOf(fs []embed.Feature) (out rowSet, extra uint8) {
+	n := 0
+	for _, f := range fs {
+		r := int(f) % firstRows
+		if out[r>>6]&(1<<(r&63)) != 0 {
+			if r = firstRows + int(f)%secondRows; out[r>>6]&(1<<(r&63)) != 0 {
+				n++
+			}
+		}
+		out[r>>6] |= 1 << (r & 63)
+	}
+	return out, uint8(min(math.MaxUint8, n))
+}
+
 // matrix keeps sets of features, a lane each, turned on its side: a row for each feature, 64 lanes to a number. A query then counts what it has in common
-// with 64 lanes at once, and reads the rows of its own features alone.
+// with 64 lanes at once, and reads the rows of its own features alone. Lanes are cut into tiles, so that nothing large is copied when
+// one more is added.
 type matrix struct {
-	bits   []uint64 // matrixRows rows of stride numbers
+	tiles []tile
+	n     int // lanes
+}
+
+const (
+	tileShift = 12
+	tileLanes = 1 << tileShift
+)
+
+// tile is matrixRows rows of stride numbers: 1, 2, 4 and so on up to 64, which is a full one.
+type tile struct {
+	bits   []uint64
 	stride int
-	n      int // lanes
 }
 
 // add makes a lane.
-func (m *matrix) add(fs []embed.Feature) {
+func (m *matrix) add(rows *rowSet) {
 	lane := m.n
-	if m.n++; (lane >> 6) >= m.stride {
-		m.grow()
+	m.n++
+	if lane>>tileShift == len(m.tiles) {
+		m.tiles = append(m.tiles, tile{make([]uint64, matrixRows), 1})
 	}
-	for _, f := range fs {
-		at, bit := m.at(f, lane)
-		m.bits[at] |= bit
+	if t := &m.tiles[lane>>tileShift]; lane%tileLanes>>6 >= t.stride {
+		t.grow()
 	}
+	m.set(lane, rows, true)
 }
 
-func (m *matrix) at(f embed.Feature, lane int) (int, uint64) {
-	return int(f%matrixRows)*m.stride + lane>>6, 1 << (lane & 63)
-}
-
-// grow by half at least. From 8 numbers on a row is an odd number of cache lines, so that rows do not all meet in the same sets of a cache.
-func (m *matrix) grow() {
-	stride := m.stride + max(1, m.stride/2)
-	if stride >= 8 {
-		stride = (stride+7)/8*8 | 8
-	}
-	next := make([]uint64, matrixRows*stride)
+func (t *tile) grow() {
+	next := make([]uint64, 2*len(t.bits))
 	for r := range matrixRows {
-		copy(next[r*stride:], m.bits[r*m.stride:(r+1)*m.stride])
+		copy(next[r*2*t.stride:], t.bits[r*t.stride:(r+1)*t.stride])
 	}
-	m.bits, m.stride = next, stride
+	t.bits, t.stride = next, 2*t.stride
 }
 
-// replace makes lane what the last one is, and drops that; fs are the features of lane and last those of the last one.
-func (m *matrix) replace(lane int, fs, last []embed.Feature) {
-	for _, f := range fs {
-		at, bit := m.at(f, lane)
-		m.bits[at] &^= bit
-	}
-	m.n--
-	for _, f := range last {
-		at, bit := m.at(f, m.n)
-		m.bits[at] &^= bit
-		if lane != m.n {
-			at, bit = m.at(f, lane)
-			m.bits[at] |= bit
+func (m *matrix) set(lane int, rows *rowSet, on bool) {
+	t := &m.tiles[lane>>tileShift]
+	at, bit := lane%tileLanes>>6, uint64(1)<<(lane&63)
+	for k, word := range rows {
+		for ; word != 0; word &= word - 1 {
+			r := k<<6 + bits.TrailingZeros64(word)
+			if on {
+				t.bits[r*t.stride+at] |= bit
+			} else {
+				t.bits[r*t.stride+at] &^= bit
+			}
 		}
 	}
 }
 
-func (m *matrix) bytes() int64 { return int64(cap(m.bits)) * 8 }
+// replace makes lane what the last one is, and drops that; rows are those of lane and last those of the last one.
+func (m *matrix) replace(lane int, rows, last *rowSet) {
+	m.set(lane, rows, false)
+	m.n--
+	if lane != m.n {
+		m.set(m.n, last, false)
+		m.set(lane, last, true)
+	}
+}
 
-// counts bound from above what the features of a lane weigh: unit for each time that the row of one is listed.
+func (m *matrix) bytes() int64 {
+	n := int64(cap(m.tiles)) * 32
+	for _, t := range m.tiles {
+		n += int64(len(t.bits)) * 8
+	}
+	return n
+}
+
+// counts bound from above what the features of a lane weigh: unit for each time that a row of the lane is listed in rows, less unit for each
+// time in down.
 type counts struct {
 	rows []uint16
+	down []uint16
 	unit float64
 	top  float64 // the highest weight of a feature
 	// cols is room for lanes: of the parts, and of the names under one of them, which are looked at in between.
 	cols [2][][]uint64
 }
 
-// countsOf weights by feature. Those of a text are whole multiples of one number, and the bound is then exact but for what counts down.
-func countsOf(weight []float64) counts {
+// countsOf weights by feature. Those of a text are whole multiples of one number, and the bound is then nearly exact.
+func countsOf(weight []float64) (c counts) {
 	var by [matrixRows]float64
 	for f, w := range weight {
-		by[f%matrixRows] = max(by[f%matrixRows], w)
+		first, second := f%firstRows, firstRows+f%secondRows
+		by[first], by[second] = max(by[first], w), max(by[second], w)
 	}
-	var c counts
 	least := math.Inf(1)
 	for _, w := range by {
 		if w > 0 {
@@ -104,26 +144,33 @@ func countsOf(weight []float64) counts {
 	for _, w := range by {
 		times := w / c.unit
 		total += times
-		if math.Abs(times-math.Round(times)) > 1e-5 || times > 15 || total > maxCounts {
-			c.unit = c.top / 3 // of other weights: at most 3 times 256 rows, each weight rounded up
+		if math.Abs(times-math.Round(times)) > 1e-6 || times > 15 || total > maxCounts {
+			c.unit = c.top / 2 // of other weights, each rounded up
 			break
 		}
 	}
 	for r, w := range by {
-		for range int(math.Ceil(w/c.unit - 1e-5)) {
+		for range int(math.Ceil(w/c.unit - 1e-6)) {
 			c.rows = append(c.rows, uint16(r))
 		}
 	}
-	c.unit *= 1 + 2e-5 // covers what was rounded down
+	if len(weight) <= firstRows {
+		for f, w := range weight {
+			for n := int(math.Floor(max(0, -w)/c.unit + 1e-6)); n > 0 && len(c.down) < maxCounts; n-- {
+				c.down = append(c.down, uint16(f))
+			}
+		}
+	}
 	return c
 }
 
-// least is how many counts a lane must have to weigh need, when doubles of its features had a row that was taken.
-func (c *counts) least(need float64, doubles int) int {
-	if doubles >= math.MaxUint8 {
+// least is how many counts a lane must have to weigh need, with extra features that have no row of their own.
+func (c *counts) least(need float64, extra uint8) int {
+	if extra == math.MaxUint8 {
 		return 0
 	}
-	need -= float64(doubles)*c.top + slack
+	need -= float64(extra)*c.top + slack
+	need -= float64(len(c.rows)+len(c.down)) * c.unit * 2e-6 // what was rounded the wrong way
 	if need <= 0 {
 		return 0
 	}
@@ -144,28 +191,54 @@ func (m *matrix) lanes(c *counts, room, least int, fn func(lane int)) {
 	case least > len(c.rows):
 		return
 	}
-	words := (m.n + 63) >> 6
-	cols := c.cols[room][:0]
-	for _, r := range c.rows {
-		cols = append(cols, m.bits[int(r)*m.stride:][:words])
-	}
-	c.cols[room] = cols
-	for j := range words {
-		for in := count64(cols, j, least); in != 0; in &= in - 1 {
-			fn(j<<6 + bits.TrailingZeros64(in))
+	for i, t := range m.tiles {
+		if left := m.n - i*tileLanes; left > 0 {
+			t.lanes(c, room, least, i*tileLanes, min(left, tileLanes), fn)
 		}
 	}
 }
 
-// count64 counts the bits that number j of all columns has at each place, and returns the places that have least or more. The counts are kept on their
-// side: ones, twos, fours, and eights from high[0] on.
-func count64(cols [][]uint64, j, least int) uint64 {
-	var ones, twos, fours uint64
-	var high [8]uint64
+// lanes of a tile, of which n are in use.
+func (t *tile) lanes(c *counts, room, least, first, n int, fn func(lane int)) {
+	cols := c.cols[room][:0]
+	for _, list := range [...][]uint16{c.rows, c.down} {
+		for _, r := range list {
+			cols = append(cols, t.bits[int(r)*t.stride:(int(r)+1)*t.stride])
+		}
+	}
+	c.cols[room] = cols
+	up, down := cols[:len(c.rows)], cols[len(c.rows):]
+	for j := 0; j<<6 < n; j++ {
+		var a abacus
+		a.add(up, j, 0)
+		in := a.reach(least)
+		if in != 0 && len(down) > 0 {
+			a.add(down, j, math.MaxUint64) // those that the lane does not have
+			in = a.reach(least + len(down))
+		}
+		if past := n - j<<6; past < 64 {
+			in &= 1<<past - 1
+		}
+		for ; in != 0; in &= in - 1 {
+			fn(first + j<<6 + bits.TrailingZeros64(in))
+		}
+	}
+}
+
+// abacus is 64 counts on their side: the ones of all, the twos, the fours, and eights from high[0] on. It counts to 4,095.
+type abacus struct {
+	ones, twos, fours uint64
+	high              [9]uint64
+}
+
+// add counts number j of all columns, each bit turned over where turn has one.
+func (a *abacus) add(cols [][]uint64, j int, turn uint64) {
+	ones, twos, fours := a.ones, a.twos, a.fours
 	i := 0
 	for ; i+8 <= len(cols); i += 8 {
 		b := cols[i : i+8 : i+8]
-		a0, a1, a2, a3, a4, a5, a6, a7 := b[0][j], b[1][j], b[2][j], b[3][j], b[4][j], b[5][j], b[6][j], b[7][j]
+		a0, a1, a2, a3 := b[0][j]^turn, b[1][j]^turn, b[2][j]^turn, b[3][j]^turn
+		a4, a5, a6, a7 := b[4][j]^turn, b[5][j]^turn, b[6][j]^turn, b[7][j]^turn
 		u := a0 ^ a1
 		t0 := a0&a1 | u&ones
 		ones ^= u
@@ -187,36 +260,43 @@ func count64(cols [][]uint64, j, least int) uint64 {
 		u = f0 ^ f1
 		carry := f0&f1 | u&fours
 		fours ^= u
-		for k := 0; carry != 0 && k < len(high); k++ {
-			high[k], carry = high[k]^carry, high[k]&carry
-		}
+		a.eights(carry)
 	}
 	for ; i < len(cols); i++ {
-		carry := cols[i][j]
+		carry := cols[i][j] ^ turn
 		ones, carry = ones^carry, ones&carry
 		twos, carry = twos^carry, twos&carry
 		fours, carry = fours^carry, fours&carry
-		for k := 0; carry != 0 && k < len(high); k++ {
-			high[k], carry = high[k]^carry, high[k]&carry
-		}
+		a.eights(carry)
 	}
+	a.ones, a.twos, a.fours = ones, twos, fours
+}
+
+func (a *abacus) eights(carry uint64) {
+	for k := 0; carry != 0 && k < len(a.high); k++ {
+		a.high[k], carry = a.high[k]^carry, a.high[k]&carry
+	}
+}
+
+// reach says which counts are least or more.
+func (a *abacus) reach(least int) uint64 {
 	var more uint64
 	equal := ^uint64(0)
-	for k := len(high) - 1; k >= 0; k-- {
-		more, equal = compare64(more, equal, high[k], least>>(k+3)&1)
+	for k := len(a.high) - 1; k >= 0; k-- {
+		more, equal = digit(more, equal, a.high[k], least>>(k+3)&1)
 	}
-	more, equal = compare64(more, equal, fours, least>>2&1)
-	more, equal = compare64(more, equal, twos, least>>1&1)
-	more, equal = compare64(more, equal, ones, least&1)
+	more, equal = digit(more, equal, a.fours, least>>2&1)
+	more, equal = digit(more, equal, a.twos, least>>1&1)
+	more, equal = digit(more, equal, a.ones, least&1)
 	return more | equal
 }
 
-// compare64 goes one digit on: where the digits before were equal, the next one decides.
-func compare64(more, equal, digit uint64, least int) (uint64, uint64) {
+// digit goes one digit on: where the digits before were equal, the next one decides.
+func digit(more, equal, has uint64, least int) (uint64, uint64) {
 	if least == 1 {
-		return more, equal & digit
+		return more, equal & has
 	}
-	return more | equal&digit, equal &^ digit
+	return more | equal&has, equal &^ has
 }
 
 // bunch is the names under a part that many have, in matrices of their other parts' features, by length.
@@ -226,38 +306,26 @@ type bunch struct {
 	slots  []uint32
 }
 
-// bunchKey is what the names of a bunch have in common: the length, in quarters, rounded down, and the doubles.
+// bunchKey is what the names of a bunch have in common: the length, in quarters, rounded down, and the features without a row.
 type bunchKey struct {
 	quarters uint16
-	doubles  uint8
+	extra    uint8
 }
 
-// quarter of a length, rounded down; the highest one is for all that is longer.
+// quarters of a length, rounded down; the highest one is for all that is longer.
 func quarters(length float64) uint16 { return uint16(min(math.MaxUint16, length*4*(1-1e-9))) }
 
-// doublesOf features: how many have a row that one before them has taken.
-func doublesOf(fs []embed.Feature) uint8 {
-	var seen [matrixRows / 64]uint64
-	n := 0
-	for _, f := range fs {
-		r := f % matrixRows
-		if seen[r>>6]&(1<<(r&63)) != 0 {
-			n++
-		}
-		seen[r>>6] |= 1 << (r & 63)
-	}
-	return uint8(min(math.MaxUint8, n))
-}
-
 // enter puts a name into the bunch of its length.
-func enter(all []bunch, k bunchKey, rest []embed.Feature, at uint32) []bunch {
-	i, ok := slices.BinarySearchFunc(all, k, func(c bunch, k bunchKey) int {
-		return cmp.Or(cmp.Compare(c.key.quarters, k.quarters), cmp.Compare(c.key.doubles, k.doubles))
+func enter(all []bunch, length float64, rest []embed.Feature, at uint32) []bunch {
+	rows, extra := rowsOf(rest)
+	k := bunchKey{quarters(length), extra}
+	i, ok := slices.BinarySearchFunc(all, k, func(b bunch, k bunchKey) int {
+		return cmp.Or(cmp.Compare(b.key.quarters, k.quarters), cmp.Compare(b.key.extra, k.extra))
 	})
 	if !ok {
 		all = slices.Insert(all, i, bunch{key: k})
 	}
-	all[i].matrix.add(rest)
+	all[i].matrix.add(&rows)
 	all[i].slots = append(all[i].slots, at)
 	return all
 }

@@ -1,6 +1,7 @@
 package vectors
 
 import (
+	"math/bits"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,32 +19,36 @@ func TestMatrixCountsAsOneByOne(t *testing.T) {
 		for range rapid.IntRange(0, 700).Draw(rt, "steps") {
 			if len(lanes) > 0 && rapid.IntRange(0, 4).Draw(rt, "drop") == 0 {
 				i, last := rapid.IntRange(0, len(lanes)-1).Draw(rt, "lane"), len(lanes)-1
-				m.replace(i, lanes[i], lanes[last])
+				rows, _ := rowsOf(lanes[i])
+				end, _ := rowsOf(lanes[last])
+				m.replace(i, &rows, &end)
 				lanes[i] = lanes[last]
 				lanes = lanes[:last]
 				continue
 			}
 			fs := rapid.SliceOfN(feature, 0, 12).Draw(rt, "features")
 			lanes = append(lanes, fs)
-			m.add(fs)
+			rows, _ := rowsOf(fs)
+			m.add(&rows)
 		}
 		c := counts{}
-		for range rapid.IntRange(0, 60).Draw(rt, "rows") {
-			c.rows = append(c.rows, uint16(feature.Draw(rt, "row")))
-		}
+		row := rapid.Custom(func(rt *rapid.T) uint16 {
+			return uint16(feature.Draw(rt, "row")) + firstRows*uint16(rapid.IntRange(0, 1).Draw(rt, "second"))
+		})
+		c.rows = rapid.SliceOfN(row, 0, 60).Draw(rt, "rows")
+		c.down = rapid.SliceOfN(row, 0, 20).Draw(rt, "down")
 		for least := range 30 {
 			var want, got []int
 			for i, fs := range lanes {
+				rows, _ := rowsOf(fs)
 				n := 0
 				for _, r := range c.rows {
-					for _, f := range fs {
-						if uint16(f) == r {
-							n++
-							break
-						}
-					}
+					n += int(rows[r>>6] >> (r & 63) & 1)
 				}
-				if n >= least {
+				for _, r := range c.down {
+					n -= int(rows[r>>6] >> (r & 63) & 1)
+				}
+				if n >= least || least == 0 {
 					want = append(want, i)
 				}
 			}
@@ -72,9 +77,50 @@ func TestCountsAreABound(t *testing.T) {
 			sum += q.weight[f]
 		}
 		m := matrix{}
-		m.add(set)
+		rows, extra := rowsOf(set)
+		m.add(&rows)
 		found := false
-		m.lanes(&q.counts, 0, q.counts.least(sum, int(doublesOf(set))), func(int) { found = true })
+		m.lanes(&q.counts, 0, q.counts.least(sum, extra), func(int) { found = true })
 		require.True(rt, found, "%v weigh %g", set, sum)
 	})
+}
+
+// TestMatrixOfManyTiles: more lanes than one tile has, and fewer again.
+func TestMatrixOfManyTiles(t *testing.T) {
+	m, c := matrix{}, counts{rows: []uint16{1, 2, 3, 4, 5, 6, 7, 8, 9}}
+	setOf := func(i int) *rowSet {
+		var fs []embed.Feature
+		for f := range 10 {
+			if i>>f&1 == 1 {
+				fs = append(fs, embed.Feature(f))
+			}
+		}
+		rows, _ := rowsOf(fs)
+		return &rows
+	}
+	check := func(n int) {
+		want, got := 0, 0
+		for i := range n {
+			if bits.OnesCount(uint(i>>1&0x1ff)) >= 7 {
+				want++
+			}
+		}
+		m.lanes(&c, 0, 7, func(i int) {
+			got++
+			require.GreaterOrEqual(t, bits.OnesCount(uint(i>>1&0x1ff)), 7)
+		})
+		require.Equal(t, want, got)
+	}
+	for i := range 2*tileLanes + 700 {
+		m.add(setOf(i))
+	}
+	check(2*tileLanes + 700)
+	for m.n > tileLanes-5 {
+		m.replace(m.n-1, setOf(m.n-1), setOf(m.n-1))
+	}
+	check(tileLanes - 5)
+	for i := m.n; i < tileLanes+70; i++ {
+		m.add(setOf(i))
+	}
+	check(tileLanes + 70)
 }

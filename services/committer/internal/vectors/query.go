@@ -51,6 +51,9 @@ func newQuery(vector []float32, k int, drop float64) *query {
 
 // weigh prepares the query for names.
 func (q *query) weigh() {
+	if q.weight != nil {
+		return
+	}
 	q.weight = make([]float64, 2*len(q.vector))
 	for d, v := range q.vector {
 		q.weight[2*d], q.weight[2*d+1] = float64(v), -float64(v)
@@ -135,19 +138,56 @@ func (q *query) hits() ([]Hit, error) {
 	return hits, nil
 }
 
-// names looks through an index of names.
-func (q *query) names(x *words) {
+// shortChain of a group is looked at name by name; so is what is less than a 50th of the names.
+const shortChain = 2000
+
+// names looks through an index of names; those of one group unless group is any64.
+func (q *query) names(x *words, group uint64) {
 	if len(x.slots) == x.dead {
 		return
 	}
 	q.weigh()
+	if group != any64 {
+		i, ok := x.chains.known[group]
+		if !ok {
+			return
+		}
+		if n := int(x.chains.groups[i].n); n <= max(shortChain, len(x.slots)/50) {
+			q.chain(x, x.chains.groups[i].last)
+			return
+		}
+	}
 	if q.floor < scanUnder {
-		q.scan(x)
+		q.scan(x, group)
 		return
 	}
-	s := search{query: q, words: x, seen: map[uint32]bool{}}
+	s := search{query: q, words: x, group: group, seen: map[uint32]bool{}}
 	for i := range x.groups {
-		s.group(&x.groups[i])
+		s.look(&x.groups[i])
+	}
+}
+
+// chain looks at the names of a group.
+func (q *query) chain(x *words, at uint32) {
+	for {
+		if sl := &x.slots[at]; !sl.dead {
+			q.stats.Compared++
+			var rough float64
+			if sl.squares > 0 {
+				for _, p := range sl.parts[:sl.n] {
+					rough += q.score(&x.parts[p])
+				}
+				rough /= root(sl.squares)
+			}
+			if rough >= q.cut {
+				q.keep(x, at, rough)
+			}
+		}
+		next := x.chains.next[at]
+		if next == at {
+			return
+		}
+		at = next
 	}
 }
 
@@ -155,11 +195,12 @@ func (q *query) names(x *words) {
 type search struct {
 	*query
 	words *words
+	group uint64          // any64: all
 	seen  map[uint32]bool // slots in found: most are met under several of their parts
 }
 
-// group looks for parts that the query contains well enough.
-func (s *search) group(g *group) {
+// look for parts that the query contains well enough.
+func (s *search) look(g *group) {
 	s.stats.Sketched += len(g.parts)
 	if g.matrix.n == 0 {
 		for i := range g.parts {
@@ -167,7 +208,7 @@ func (s *search) group(g *group) {
 		}
 		return
 	}
-	g.matrix.lanes(&s.counts, 0, s.counts.least(s.cut*float64(g.bar)/4, int(g.doubles)), func(lane int) { s.part(g, lane) })
+	g.matrix.lanes(&s.counts, 0, s.counts.least(s.cut*float64(g.bar)/4, g.extra), func(lane int) { s.part(g, lane) })
 }
 
 // part sums one up, and looks at its names where that is enough.
@@ -190,7 +231,7 @@ func (s *search) list(part uint32, l *list, sum float64) {
 	s.stats.Sketched += len(l.more) + l.names
 	for i := range l.bunches {
 		c := &l.bunches[i]
-		least := s.counts.least(s.cut*float64(c.key.quarters)/4-sum, int(c.key.doubles))
+		least := s.counts.least(s.cut*float64(c.key.quarters)/4-sum, c.key.extra)
 		c.matrix.lanes(&s.counts, 1, least, func(lane int) { s.slot(part, sum, c.slots[lane]) })
 	}
 	in := &s.levels.up[0]
@@ -210,7 +251,7 @@ func (s *search) list(part uint32, l *list, sum float64) {
 // slot computes the score of a name that has a part with a known sum.
 func (s *search) slot(part uint32, sum float64, at uint32) {
 	sl := &s.words.slots[at]
-	if sl.dead {
+	if sl.dead || s.group != any64 && s.words.chains.of(at) != s.group {
 		return
 	}
 	s.stats.Compared++
@@ -248,14 +289,14 @@ func (q *query) keep(x *words, at uint32, rough float64) {
 }
 
 // scan looks at every name.
-func (q *query) scan(x *words) {
+func (q *query) scan(x *words, group uint64) {
 	scores := make([]float64, len(x.parts))
 	for i := range x.parts {
 		scores[i] = q.score(&x.parts[i])
 	}
 	for at := range x.slots {
 		sl := &x.slots[at]
-		if sl.dead {
+		if sl.dead || group != any64 && x.chains.of(uint32(at)) != group {
 			continue
 		}
 		q.stats.Compared++

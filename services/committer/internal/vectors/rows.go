@@ -19,7 +19,7 @@ import (
 //	m name     position of a copy, JSON
 //	e id, c id vector of an entity, of a chunk
 //
-// A vector's row is: encoding, label (uvarint length, bytes), digest of the text, numbers, CRC-32C of id and all before. The numbers are float32
+// A vector's row is: encoding, label (uvarint length, bytes), digest of the text, group (8 bytes, where the encoding has the bit), numbers, CRC-32C of id and all before. The numbers are float32
 // little endian, or, smaller and equally exact, the features of each word, of which the vector is the sum.
 const space = byte('V')
 
@@ -27,6 +27,8 @@ const (
 	format       = 1
 	encodeFloats = 0
 	encodeWords  = 1
+	// encodeGroup is added to the others.
+	encodeGroup = 0x80
 )
 
 var (
@@ -38,6 +40,8 @@ type header struct {
 	Format   int    `json:"format"`
 	Embedder string `json:"embedder"`
 	Size     int    `json:"size"`
+	// Groups is Options.Groups of whoever made the rows.
+	Groups string `json:"groups,omitempty"`
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -46,6 +50,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type row struct {
 	label  string
 	digest Digest
+	group  uint64            // 0: none
 	words  [][]embed.Feature // set when floats is nil
 	floats []float32
 }
@@ -54,14 +59,20 @@ func (r ref) key() []byte { return append([]byte{byte(r.kind)}, r.id[:]...) }
 
 func encodeRow(of ref, r row) []byte {
 	b := make([]byte, 0, 64+4*len(r.floats)+64*len(r.words))
+	encoding := byte(encodeWords)
 	if r.floats != nil {
-		b = append(b, encodeFloats)
-	} else {
-		b = append(b, encodeWords)
+		encoding = encodeFloats
 	}
+	if r.group != 0 {
+		encoding |= encodeGroup
+	}
+	b = append(b, encoding)
 	b = binary.AppendUvarint(b, uint64(len(r.label)))
 	b = append(b, r.label...)
 	b = append(b, r.digest[:]...)
+	if r.group != 0 {
+		b = binary.LittleEndian.AppendUint64(b, r.group)
+	}
 	for _, x := range r.floats {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 	}
@@ -97,7 +108,13 @@ func decodeRow(of ref, b []byte, size int) (r row, err error) {
 	r.label = string(rest[w : w+int(n)])
 	rest = rest[w+int(n):]
 	rest = rest[copy(r.digest[:], rest):]
-	switch encoding {
+	if encoding&encodeGroup != 0 {
+		if len(rest) < 8 {
+			return bad("group")
+		}
+		r.group, rest = binary.LittleEndian.Uint64(rest), rest[8:]
+	}
+	switch encoding &^ encodeGroup {
 	case encodeFloats:
 		if len(rest) != 4*size {
 			return bad("size")
@@ -172,7 +189,7 @@ func readHeader(st *store.Store, graph string) (*header, error) {
 }
 
 func headerOp(graph string, o Options) store.Op {
-	b, _ := json.Marshal(header{format, o.Embedder, o.Size}) // of numbers and strings: cannot fail
+	b, _ := json.Marshal(header{format, o.Embedder, o.Size, o.groups()}) // of numbers and strings: cannot fail
 	return store.Op{Graph: graph, Space: space, Key: keyHeader, Value: b}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -44,7 +45,9 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 		graph := fmt.Sprintf("g%d", run)
 		_, ok := st.Graph(graph, true)
 		require.True(rt, ok)
-		x, err := Open(t.Context(), st, graph, OptionsFor(embed.NewHash()))
+		o := OptionsFor(embed.NewHash())
+		o.Group, o.Groups = numbersOf, "test-1"
+		x, err := Open(t.Context(), st, graph, o)
 		require.NoError(rt, err)
 		word := rapid.StringMatching(`[a-c]{1,6}|[0-9]{4}|anna|anne|smith|smyth|[a-z]{2,9}`)
 		name := rapid.Custom(func(rt *rapid.T) string {
@@ -69,20 +72,31 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 			require.NoError(rt, x.Apply(t.Context(), b))
 		}
 		for range 12 {
-			v := hashed(name.Draw(rt, "query"))
+			asked := name.Draw(rt, "query")
+			v := hashed(asked)
 			if len(items) > 0 && rapid.Bool().Draw(rt, "stored") {
 				refs := make([]Ref, 0, len(items))
 				for r := range items {
 					refs = append(refs, r)
 				}
 				slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(a.ID, b.ID) })
-				v = items[refs[rapid.IntRange(0, len(refs)-1).Draw(rt, "which")]].Vector
+				it := items[refs[rapid.IntRange(0, len(refs)-1).Draw(rt, "which")]]
+				v, asked = it.Vector, it.Text
 			}
 			drop := rapid.SampledFrom([]float64{0.8, 0.8, 0.95, 0.6, 0.5, 0.3, 0, -1, 1}).Draw(rt, "drop")
 			top := rapid.SampledFrom([]int{1, 3, 50, 1000}).Draw(rt, "top")
 			got, err := x.Search(t.Context(), Entity, "A", v, top, drop)
 			require.NoError(rt, err)
 			require.Equal(rt, brute(items, Entity, "A", v, top, drop), got, "top %d drop %g", top, drop)
+			group := map[Ref]Item{}
+			for r, it := range items {
+				if numbersOf("", it.Text) == numbersOf("", asked) {
+					group[r] = it
+				}
+			}
+			got, err = x.SearchGroup(t.Context(), "A", asked, v, top, drop)
+			require.NoError(rt, err)
+			require.Equal(rt, brute(group, Entity, "A", v, top, drop), got, "%q top %d drop %g", asked, top, drop)
 		}
 	})
 }
@@ -137,40 +151,55 @@ func TestCrowdEqualsBruteForce(t *testing.T) {
 	}
 }
 
+// numbersOf a name: its runs of digits, sorted.
+func numbersOf(_, name string) string {
+	runs := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsDigit(r) })
+	slices.Sort(runs)
+	return strings.Join(runs, " ")
+}
+
 var makers = map[string]func(*crowd) string{"persons": (*crowd).person, "organizations": (*crowd).organization, "numbered": (*crowd).numbered}
 
-// BenchmarkGrowth measures a search of one label with the threshold of hash, by the number of names stored.
+// BenchmarkGrowth measures a search of one label as linking makes it, by the number of names stored.
 func BenchmarkGrowth(b *testing.B) {
 	sizes := []int{10_000, 100_000, 1_000_000}
 	if testing.Short() {
 		sizes = sizes[:1]
 	}
-	for _, what := range []string{"persons", "organizations", "numbered"} {
-		x := newWords(embed.HashSize)
-		ix := &Index{opt: Options{Embedder: "hash-1", Size: embed.HashSize}, shards: map[shardKey]*shard{}}
-		ix.shards[shardKey{Entity, "A"}] = &shard{words: x, dense: newDense(embed.HashSize)}
+	const drop = 0.90 // what linking searches from unless a judge is asked: the review floor
+	for _, what := range []string{"persons", "organizations", "numbered", "numbered-grouped"} {
+		ix := &Index{opt: Options{Embedder: "hash-1", Size: embed.HashSize}, apart: true, shards: map[shardKey]*shard{}}
+		ix.shards[shardKey{Entity, "A"}] = newShard(shardKey{Entity, "A"}, embed.HashSize)
+		x, grouped := ix.shards[shardKey{Entity, "A"}].words, strings.HasSuffix(what, "-grouped")
+		if grouped {
+			x, ix.opt.Group = ix.shards[shardKey{Entity, "A"}].grouped, numbersOf
+		}
 		c := newCrowd(5)
-		var queries [][]float32
+		var queries []string
 		for _, n := range sizes {
 			for len(x.slots) < n {
-				s := c.name(func() string { return makers[what](c) })
-				x.add(uuid{byte(len(x.slots)), byte(len(x.slots) >> 8), byte(len(x.slots) >> 16)}, embed.Hash{}.Words(s))
+				s := c.name(func() string { return makers[strings.TrimSuffix(what, "-grouped")](c) })
+				x.add(uuid{byte(len(x.slots)), byte(len(x.slots) >> 8), byte(len(x.slots) >> 16)}, embed.Hash{}.Words(s), ix.opt.groupOf(Entity, "A", s))
 				if len(queries) < 400 && len(x.slots)%20 == 0 {
-					queries = append(queries, hashed(c.slip(s)))
+					queries = append(queries, c.slip(s))
 				}
 			}
 			b.Run(fmt.Sprintf("%s/%d", what, n), func(b *testing.B) {
 				var sum Stats
 				hits, i := 0, 0
-				took := make([]float64, 0, 400)
-				runtime.GC() // what filled the index is not to be paid here
+				best := make([]float64, len(queries)) // of each query's repeats: others use the machine, too
+				runtime.GC()                          // what filled the index is not to be paid here
 				for b.Loop() {
+					name := queries[i%len(queries)]
+					v := hashed(name)
 					begun := time.Now()
-					h, st, err := ix.SearchStats(context.Background(), Entity, "A", queries[i%len(queries)], 50, 0.80)
+					h, st, err := ix.searchGroup(context.Background(), "A", name, v, 50, drop)
 					if err != nil {
 						b.Fatal(err)
 					}
-					took = append(took, time.Since(begun).Seconds()*1000)
+					if ms := time.Since(begun).Seconds() * 1000; best[i%len(best)] == 0 || ms < best[i%len(best)] {
+						best[i%len(best)] = ms
+					}
 					i++
 					hits += len(h)
 					sum.Sketched += st.Sketched
@@ -179,15 +208,18 @@ func BenchmarkGrowth(b *testing.B) {
 					sum.Compared += st.Compared
 				}
 				per := func(n int) float64 { return float64(n) / float64(i) }
-				slices.Sort(took)
+				mean := 0.0
+				for _, ms := range best[:min(i, len(best))] {
+					mean += ms / float64(min(i, len(best)))
+				}
 				b.ReportMetric(b.Elapsed().Seconds()*1000/float64(i), "ms/query")
-				b.ReportMetric(took[len(took)/2], "ms-median")
+				b.ReportMetric(mean, "best-ms/query")
 				b.ReportMetric(per(sum.Compared), "compared/query")
 				b.ReportMetric(per(sum.Sketched), "sketched/query")
 				b.ReportMetric(per(sum.Summed), "summed/query")
 				b.ReportMetric(per(sum.Words), "words/query")
 				b.ReportMetric(per(hits), "hits/query")
-				b.ReportMetric(float64(x.bytes()+40*int64(len(x.known))+80*int64(n))/float64(n), "bytes/vector")
+				b.ReportMetric(float64(x.bytes()+80*int64(n))/float64(n), "bytes/vector")
 				b.ReportMetric(float64(len(x.parts)), "words")
 			})
 		}

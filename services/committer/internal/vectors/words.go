@@ -19,7 +19,7 @@ import (
 // covered by the query as well as a whole name; frequent parts get more than they can bring, at the cost of the rare ones, so that a name is
 // looked for under its rare words.
 //
-// All parts are looked at in a first pass that takes about a nanosecond for each: a count of the features that query and part share (matrix) gives an
+// All parts are looked at in a first pass that takes a few nanoseconds for each: a count of the features that query and part share (matrix) gives an
 // upper bound of u·V. Under a part that is near enough, the names that have it are looked at in the same way, with their other parts. The bounds are
 // safe: no name of t or more is left out. Time grows with the words that a label has, and with the names that share a word of the query.
 const (
@@ -55,6 +55,7 @@ type words struct {
 	groups []group           // parts by what they need
 	at     map[groupKey]int
 	dead   int
+	chains chains
 }
 
 // slot is one name.
@@ -97,8 +98,8 @@ type post struct {
 
 // groupKey is what parts of one group have in common.
 type groupKey struct {
-	bar     uint16 // least share of the length, times that of the part, in quarters rounded down
-	doubles uint8
+	bar   uint16 // least share of the length, times that of the part, in quarters rounded down
+	extra uint8  // features without a row
 }
 
 // group is parts with one bound.
@@ -158,8 +159,8 @@ func (p *part) at(i int) embed.Feature {
 	return embed.Feature(p.key[2*i]) | embed.Feature(p.key[2*i+1])<<8
 }
 
-// add makes a name known and returns its slot.
-func (x *words) add(id uuid, ws [][]embed.Feature) uint32 {
+// add makes a name known and returns its slot. Names of one index have all a group, or none.
+func (x *words) add(id uuid, ws [][]embed.Feature, group uint64) uint32 {
 	at := uint32(len(x.slots))
 	s := slot{id: id}
 	ps := partsOf(ws)
@@ -169,6 +170,9 @@ func (x *words) add(id uuid, ws [][]embed.Feature) uint32 {
 	}
 	s.squares = x.squaresOf(ps...)
 	x.slots = append(x.slots, s)
+	if group != 0 {
+		x.chains.add(group, at)
+	}
 	if s.squares == 0 {
 		return at // scores 0 with everything
 	}
@@ -263,17 +267,15 @@ func (x *words) post(p uint32, step uint8, over bool, at uint32) {
 
 // enter puts a name where many are.
 func (x *words) enter(l *list, p, at uint32) {
-	rest := x.restOf(p, at)
-	k := bunchKey{quarters(root(x.slots[at].squares)), doublesOf(rest)}
-	l.bunches = enter(l.bunches, k, rest, at)
+	l.bunches = enter(l.bunches, root(x.slots[at].squares), x.restOf(p, at), at)
 	l.names++
 }
 
 // group enters a list of a part where those are that need about the same.
 func (x *words) group(p uint32, l uint8) {
 	pt := &x.parts[p]
-	fs := x.featuresOf(p)
-	k := groupKey{quarters(float64(pt.lists[l].step) / steps * root(pt.squares)), doublesOf(fs)}
+	rows, extra := rowsOf(x.featuresOf(p))
+	k := groupKey{quarters(float64(pt.lists[l].step) / steps * root(pt.squares)), extra}
 	i, ok := x.at[k]
 	if !ok {
 		i = len(x.groups)
@@ -286,10 +288,11 @@ func (x *words) group(p uint32, l uint8) {
 	g.lists = append(g.lists, l)
 	switch {
 	case g.matrix.n > 0:
-		g.matrix.add(fs)
+		g.matrix.add(&rows)
 	case len(g.parts) == fewLanes:
 		for _, p := range g.parts {
-			g.matrix.add(x.featuresOf(p))
+			rows, _ := rowsOf(x.featuresOf(p))
+			g.matrix.add(&rows)
 		}
 	}
 }
@@ -302,7 +305,9 @@ func (x *words) ungroup(l *list) {
 	g := &x.groups[l.group]
 	at, last := int(l.place), len(g.parts)-1
 	if g.matrix.n > 0 {
-		g.matrix.replace(at, x.featuresOf(g.parts[at]), x.featuresOf(g.parts[last]))
+		rows, _ := rowsOf(x.featuresOf(g.parts[at]))
+		end, _ := rowsOf(x.featuresOf(g.parts[last]))
+		g.matrix.replace(at, &rows, &end)
 	}
 	g.parts[at], g.lists[at] = g.parts[last], g.lists[last]
 	x.parts[g.parts[at]].lists[g.lists[at]].place = int32(at)
@@ -387,14 +392,14 @@ func (x *words) tidy(moved func(id uuid, at uint32)) *words {
 		for _, p := range s.parts[:s.n] {
 			ws = append(ws, x.featuresOf(p))
 		}
-		moved(s.id, out.add(s.id, ws))
+		moved(s.id, out.add(s.id, ws, x.chains.of(uint32(i))))
 	}
 	return out
 }
 
 // bytes is about what x takes in memory.
 func (x *words) bytes() int64 {
-	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*48
+	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*48 + int64(len(x.known))*40 + x.chains.bytes()
 	for i := range x.parts {
 		p := &x.parts[i]
 		n += int64(len(p.key)) + int64(cap(p.lists))*96

@@ -71,20 +71,20 @@ func visible(s string) string {
 
 type object = map[string]any
 
-// format is the JSON schema of an answer for n pairs.
+// format is the JSON schema of an answer for n pairs: each has its place, since models like to count from 1.
 func format(n int) (json.RawMessage, error) {
-	numbers := make([]int, n)
-	for i := range numbers {
-		numbers[i] = i
-	}
-	b, err := json.Marshal(object{"type": "object", "required": []string{"answers"}, "properties": object{
-		"answers": object{"type": "array", "minItems": n, "maxItems": n, "items": object{
+	places := make([]object, n)
+	for i := range places {
+		places[i] = object{
 			"type": "object", "required": []string{"pair", "verdict", "reason"}, "properties": object{
-				"pair":    object{"enum": numbers},
+				"pair":    object{"const": i},
 				"verdict": object{"enum": []string{api.VerdictMatch, api.VerdictNoMatch, api.VerdictUncertain}},
 				"reason":  object{"type": "string", "maxLength": maxReason},
 			},
-		}},
+		}
+	}
+	b, err := json.Marshal(object{"type": "object", "required": []string{"answers"}, "properties": object{
+		"answers": object{"type": "array", "minItems": n, "maxItems": n, "prefixItems": places},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("format of answers: %w", err)
