@@ -39,7 +39,11 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 		}
 	}
 	if len(r.Groups) > 0 {
-		p.f("%s of %s", Number(len(r.Groups)), Count(r.Total, "group", "groups"))
+		one, many := "group", "groups"
+		if onlyMatches(r.Groups) {
+			one, many = "match", "matches"
+		}
+		p.f("%s of %s", Number(len(r.Groups)), Count(r.Total, one, many))
 	}
 	if r.Next != "" {
 		p.f("more: --cursor %s", r.Next)

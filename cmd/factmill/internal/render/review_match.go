@@ -27,7 +27,7 @@ func (p *printer) match(r api.ReviewShowReply) {
 		p.f("  %s says %s  %s%s", d.Actor, d.Decision, Time(d.At), because(d.Reason))
 		p.f("  found %s", m.Found)
 	}
-	p.f("  id %s", m.ID)
+	p.f("  id %s  revision %d", m.ID, r.Revision)
 	p.f("  key %s", r.Item.Key)
 	for _, s := range []api.MatchSide{m.A, m.B} {
 		p.f("")

@@ -23,7 +23,7 @@ func TestMatchesAreATable(t *testing.T) {
 	lines := strings.Split(b.String(), "\n")
 	require.Equal(t, []string{"ID", "LABEL", "A", "B", "METHOD", "SCORE", "STATE", "DOCUMENTS"}, strings.Fields(lines[0]))
 	require.Regexp(t, `^m1 +Organization +Norrin.* +Norrin Ltd +legal suffix +0\.9[67]\d* +pending +2 *$`, lines[1])
-	require.Equal(t, "1 of 1 group", lines[2])
+	require.Equal(t, "1 of 1 match", lines[2])
 	require.NotContains(t, b.String(), "\x1b")
 	b.Reset()
 	require.NoError(t, Groups(&b, api.ReviewListReply{Groups: []api.Group{pair(), {Kind: "entity", Text: "Larch", Key: "entity|x|larch"}}, Total: 2}, true))
@@ -36,14 +36,14 @@ func TestAMatchShown(t *testing.T) {
 	quote := func(before, quote, after string) []api.Surrounded {
 		return []api.Surrounded{{Evidence: graph.Evidence{Document: "a.txt", Start: 6, End: 12, Quote: quote}, Before: before, After: after}}
 	}
-	r := api.ReviewShowReply{Item: pair(), Match: &api.MatchItem{ID: "m1", Method: "legal suffix", Score: 0.965, Found: "pending",
+	r := api.ReviewShowReply{Item: pair(), Revision: 4, Match: &api.MatchItem{ID: "m1", Method: "legal suffix", Score: 0.965, Found: "pending",
 		A:       api.MatchSide{ID: "e1", Label: "Organization", Name: "Norrin", Names: []string{"Norrin", "NORRIN"}, Documents: 1, Mentions: 2, Evidence: quote("At\nthe ", "Norrin", " works.\x1b[2J")},
 		B:       api.MatchSide{ID: "e2", Label: "Organization", Name: "Norrin Ltd", Names: []string{"Norrin Ltd"}, Documents: 1, Mentions: 1},
 		Decided: &api.MatchDecided{Decision: "same", Actor: "eva", Reason: "one letterhead", At: "2026-01-02T03:04:05Z"}},
 		History: []events.Audit{{Record: "r1", Actor: "eva", Decision: "same", Before: "pending", After: "approved", Reason: "one letterhead", At: "2026-01-02T03:04:05Z"}}}
 	var b strings.Builder
 	require.NoError(t, Item(&b, r))
-	for _, want := range []string{"eva says same", "because one letterhead", "found pending", "id m1", "key match|e1|e2", "Norrin  (Organization)  2 mentions in 1 document", "written Norrin | NORRIN",
+	for _, want := range []string{"eva says same", "because one letterhead", "found pending", "id m1  revision 4", "key match|e1|e2", "Norrin  (Organization)  2 mentions in 1 document", "written Norrin | NORRIN",
 		"At the »Norrin« works.", "entity e1", "entity e2", "RECORD", "r1"} {
 		require.Contains(t, b.String(), want)
 	}
