@@ -14,13 +14,15 @@ const (
 	StateRejected = "rejected"
 )
 
-// ReviewList asks for groups of candidates. State absent is pending, null is all. Schema is "current" or a whole schema as
+// ReviewList asks for groups of candidates and matches. No kinds are entity, relation and property. State absent is pending, null is
+// all; "active" is matches that are linked and nobody decided. Schema is "current" or a whole schema as
 // an object or text: pending groups that it covers are hidden unless IncludeCovered.
 type ReviewList struct {
 	Kinds          []string        `json:"kinds,omitempty"`
 	Label          string          `json:"label,omitempty"`
 	State          json.RawMessage `json:"state,omitempty"`
 	MinCount       int             `json:"min_count,omitempty"`
+	MinScore       float64         `json:"min_score,omitempty"` // least confidence; of a match its score
 	Limit          *int            `json:"limit,omitempty"`
 	Skip           int             `json:"skip,omitempty"`
 	Cursor         string          `json:"cursor,omitempty"`
@@ -37,7 +39,9 @@ type Sample struct {
 	End      int    `json:"end"`
 }
 
-// Group is the candidates of one key and state.
+// Group is the candidates of one key and state, or a match: then text is "A ~ B", the source and target texts are the names of the two
+// entities, count adds the documents of both, documents counts those that mention either, reasons is the method, confidence the score,
+// ids the match's id, the sample a mention of the first entity, and the revision the commit that decided it (0: nobody did).
 type Group struct {
 	Key        string `json:"key"`
 	Kind       string `json:"kind"`
@@ -95,7 +99,10 @@ type ReviewShowReply struct {
 	Evidence     []Surrounded  `json:"evidence"` // of the first document
 	OtherSources []SourceQuote `json:"other_sources"`
 	Revision     uint64        `json:"revision"`
-	History      []any         `json:"history"`
+	// Match is what a match has besides.
+	Match *MatchItem `json:"match,omitempty"`
+	// History is what was decided about the item, the latest first.
+	History []events.Audit `json:"history"`
 }
 
 // Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.
@@ -108,12 +115,14 @@ type Record struct {
 
 // ReviewStatsReply counts the queue.
 type ReviewStatsReply struct {
-	Seq            uint64         `json:"seq"`
-	Records        int            `json:"records"`
-	Groups         int            `json:"groups"`
-	ByKind         map[string]int `json:"by_kind"`
-	ByState        map[string]int `json:"by_state"`
-	ByLabel        map[string]int `json:"by_label"`
+	Seq     uint64         `json:"seq"`
+	Records int            `json:"records"`
+	Groups  int            `json:"groups"`
+	ByKind  map[string]int `json:"by_kind"`
+	ByState map[string]int `json:"by_state"`
+	ByLabel map[string]int `json:"by_label"`
+	// Matches counts pairs of entities by state, which the other numbers do not count.
+	Matches        map[string]int `json:"matches"`
 	Oldest         string         `json:"oldest"`
 	AcceptanceRate float64        `json:"acceptance_rate"`
 }

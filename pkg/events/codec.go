@@ -86,6 +86,8 @@ func Decode(subject, schema string, body []byte) (Event, error) {
 		e = new(CandidateEvent)
 	case KindChange:
 		e = new(Change)
+	case KindAudit:
+		e = new(Audit)
 	case KindDead:
 		e = new(Dead)
 	default:

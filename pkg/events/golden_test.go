@@ -76,6 +76,10 @@ func samples() map[string]struct {
 			"factmill.default.candidate.proposed.entity", "default:candidate:3"},
 		"change": {&events.Change{Graph: "default", Seq: 8, Part: 1, Parts: 1, Job: "j42", Documents: []string{"a"}, Upserted: []string{"e1"}},
 			"factmill.default.change.8", "default:change:8:1"},
+		"audit": {&events.Audit{Record: "a1", Graph: "default", No: 2, Prev: "a0", At: "2024-05-01T12:00:00Z", Operation: "op-7", RequestID: "op-7", Kind: "match",
+			Key: "match|e1|e2", ItemID: "m1", Decision: events.DecisionSame, Actor: "eva", Reason: "one firm", Before: "pending", After: "approved",
+			Item: json.RawMessage(`{"method":"acronym"}`), Seq: 8},
+			"factmill.default.audit", "default:audit:a1"},
 		"dead": {&events.Dead{Graph: "default", Stage: "chunker", Job: "j42", Doc: r.Token, Subject: "factmill.default.doc.loaded.j42." + r.Token,
 			Stream: "FACTMILL_LOADED", Seq: 5, Attempts: 20, Code: "panic", Error: "boom", Body: []byte("{}")},
 			"factmill.default.dead.chunker.j42." + r.Token, "dead:FACTMILL_LOADED:5"},
@@ -173,4 +177,28 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q decoded into an event of %q", subject, got)
 		}
 	})
+}
+
+// A record's id hangs on every field and on the record before it.
+func TestAuditRecordsAreChained(t *testing.T) {
+	a := events.Audit{Graph: "g", At: "2024-05-01T12:00:00Z", Key: "match|e1|e2", Decision: events.DecisionSame, Actor: "eva", Before: "pending", After: "approved", Seq: 8}
+	first, err := a.Sealed(1, "")
+	require.NoError(t, err)
+	require.Regexp(t, "^[0-9a-f]{32}$", first.Record)
+	again, err := first.Sealed(1, "")
+	require.NoError(t, err)
+	require.Equal(t, first, again, "the id is that of the rest")
+	seen := map[string]bool{first.Record: true}
+	b := a
+	b.Actor = "eve"
+	for _, x := range []struct {
+		rec  events.Audit
+		no   uint64
+		prev string
+	}{{a, 2, ""}, {a, 1, first.Record}, {b, 1, ""}} {
+		r, err := x.rec.Sealed(x.no, x.prev)
+		require.NoError(t, err)
+		require.False(t, seen[r.Record], "%+v", r)
+		seen[r.Record] = true
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/graphs"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
 	"github.com/factmill/factmill/services/committer/internal/links"
+	"github.com/factmill/factmill/services/committer/internal/matches"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/outbox"
 	"github.com/factmill/factmill/services/committer/internal/query"
@@ -43,6 +44,7 @@ type Service struct {
 	status  bus.Status
 	queues  *queues
 	links   *links.Linker
+	matches *matches.Desk
 	space   *space
 }
 
@@ -97,6 +99,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
+	s.matches = matches.New(matches.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil

@@ -74,6 +74,9 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 			r.Problems = append(r.Problems, p)
 		}
 	}
+	if r.Checked["audit"], err = s.matches.Verify(ctx, graph, problem); err != nil {
+		return r, err
+	}
 	if r.Checked["link"], err = s.links.Verify(ctx, graph, problem); err != nil || !req.Schema {
 		return r, err
 	}
@@ -89,7 +92,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -195,6 +198,9 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("registry", "put", verb(s.known.Put)),
 		endpoint("registry", "delete", verb(s.known.Delete)),
 		endpoint("registry", "lookup", verb(s.known.Lookup)),
+		endpoint("matches", "list", verb(s.matches.List)),
+		endpoint("matches", "get", verb(s.matches.Get)),
+		endpoint("matches", "decide", verb(s.matches.Decide)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,9 @@ type Committer interface {
 	Seq(ctx context.Context, graph string) (api.SeqReply, error)
 	Records(ctx context.Context, graph string, req api.RecordsGet) (api.RecordsReply, error)
 	Schema(ctx context.Context, graph string) (api.SchemaReply, error)
+	Matches(ctx context.Context, graph string, req api.MatchesList) (api.MatchesReply, error)
+	Match(ctx context.Context, graph string, req api.MatchGet) (api.MatchReply, error)
+	Decide(ctx context.Context, graph string, req api.MatchDecide) (api.DecideReply, error)
 }
 
 // desk answers the review verbs out of one read model a graph. A graph's model is loaded when it is first asked for.
@@ -221,16 +226,35 @@ func (d *desk) list(ctx context.Context, graph string, body []byte) (any, error)
 			return nil, err
 		}
 	}
-	reply := api.ReviewListReply{}
+	var p page
+	switch asked := asksFor(req.Kinds); asked {
+	case onlyCandidates:
+		p, err = d.candidates(ctx, graph, f, after, req.Skip, limit)
+	default:
+		p, err = d.skipping(req.Skip, after, limit, func(after *model.Place, limit int) (page, error) {
+			if asked == onlyMatches {
+				return d.matches(ctx, graph, f, after, limit)
+			}
+			return d.both(ctx, graph, f, after, limit)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply := api.ReviewListReply{Seq: p.seq, Groups: p.groups, Total: p.total}
+	if p.next != nil {
+		reply.Next = cursor(*p.next)
+	}
+	return reply, nil
+}
+
+// candidates is a page of candidate groups.
+func (d *desk) candidates(ctx context.Context, graph string, f model.Filter, after *model.Place, skip, limit int) (p page, err error) {
 	err = d.at(ctx, graph, func(m *model.Graph) {
-		var next *model.Place
-		reply.Seq = m.Seq
-		reply.Groups, next, reply.Total = m.List(f, after, req.Skip, limit, groupSize, replyBudget)
-		if next != nil {
-			reply.Next = cursor(*next)
-		}
+		p.seq = m.Seq
+		p.groups, p.next, p.total = m.List(f, after, skip, limit, groupSize, replyBudget)
 	})
-	return reply, err
+	return p, err
 }
 
 // groupSize is about how many bytes a group takes in a reply.
@@ -239,7 +263,10 @@ func groupSize(g api.Group) int {
 }
 
 func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (model.Filter, error) {
-	f := model.Filter{Label: schema.FoldLabel(req.Label), MinCount: req.MinCount, State: api.StatePending, Kinds: map[string]bool{}}
+	f := model.Filter{Label: schema.FoldLabel(req.Label), MinCount: req.MinCount, MinScore: req.MinScore, State: api.StatePending, Kinds: map[string]bool{}}
+	if math.IsNaN(req.MinScore) || req.MinScore < 0 || req.MinScore > 1 {
+		return f, api.Errorf(400, "bad_value", "min_score is %v: it must be between 0 and 1", req.MinScore)
+	}
 	for _, k := range req.Kinds {
 		switch k {
 		case "entity", "relation", "property", "match", "stale", "conflict", "job":
@@ -251,15 +278,19 @@ func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (mo
 	if len(req.State) > 0 {
 		var st *string
 		if err := json.Unmarshal(req.State, &st); err != nil {
-			return f, api.Errorf(400, "bad_value", "state must be pending, approved, rejected or null")
+			return f, api.Errorf(400, "bad_value", "state must be pending, approved, rejected, null, or active for matches")
 		}
 		f.State = ""
 		if st != nil {
 			switch *st {
 			case api.StatePending, api.StateApproved, api.StateRejected:
 				f.State = *st
+			case api.StateActive:
+				if f.State = *st; !f.Kinds[api.KindMatch] {
+					return f, api.Errorf(400, "bad_value", "state is active: only a match can be, ask for the kind match")
+				}
 			default:
-				return f, api.Errorf(400, "bad_value", "state is %q: it must be pending, approved, rejected or null", *st)
+				return f, api.Errorf(400, "bad_value", "state is %q: it must be pending, approved, rejected, null, or active for matches", *st)
 			}
 		}
 	}
@@ -330,7 +361,11 @@ func (d *desk) stats(ctx context.Context, graph string, body []byte) (any, error
 		return nil, e
 	}
 	var reply api.ReviewStatsReply
-	err := d.at(ctx, graph, func(m *model.Graph) { reply = m.Stats() })
+	if err := d.at(ctx, graph, func(m *model.Graph) { reply = m.Stats() }); err != nil {
+		return nil, err
+	}
+	counts, err := d.committer.Matches(ctx, graph, api.MatchesList{})
+	reply.Matches = counts.States
 	return reply, err
 }
 
@@ -342,8 +377,11 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 	if (req.ID == "") == (req.Key == "") {
 		return nil, api.Errorf(400, "bad_value", "give either id or key")
 	}
+	if strings.HasPrefix(req.Key, "match|") {
+		return d.match(ctx, graph, api.MatchGet{Key: req.Key})
+	}
 	key, found := req.Key, false
-	reply := api.ReviewShowReply{Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{}, History: []any{}}
+	reply := api.ReviewShowReply{Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{}, History: []events.Audit{}}
 	err := d.at(ctx, graph, func(m *model.Graph) {
 		if req.ID != "" {
 			key = m.Find(req.ID)
@@ -354,8 +392,14 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	if !found && req.ID != "" {
+		var none *api.Error
+		if m, err := d.match(ctx, graph, api.MatchGet{ID: req.ID}); !errors.As(err, &none) || none.Code != "match_not_found" {
+			return m, err
+		}
+	}
 	if !found {
-		return nil, api.Errorf(404, "candidate_not_found", "graph %s has no candidate %s%s", graph, req.ID, req.Key)
+		return nil, api.Errorf(404, "candidate_not_found", "graph %s has no candidate or match %.120s%.120s", graph, req.ID, req.Key)
 	}
 	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key})
 	if err != nil {

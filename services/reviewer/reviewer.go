@@ -4,10 +4,12 @@ package reviewer
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -97,10 +99,10 @@ func (s *Service) follow(msgs jetstream.MessagesContext) error {
 
 func (s *Service) endpoints() []bus.Endpoint {
 	verbs := map[string]func(context.Context, string, []byte) (any, error){
-		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats,
+		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
 	}
 	var out []bus.Endpoint
-	for _, name := range []string{"list", "show", "stats"} {
+	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo"} {
 		fn := verbs[name]
 		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name,
 			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
@@ -132,4 +134,34 @@ func (r remote) Records(ctx context.Context, graph string, req api.RecordsGet) (
 func (r remote) Schema(ctx context.Context, graph string) (reply api.SchemaReply, err error) {
 	err = r.conn.Consult(ctx, verb(graph, "schema.get"), nil, &reply)
 	return reply, err
+}
+
+func (r remote) Matches(ctx context.Context, graph string, req api.MatchesList) (reply api.MatchesReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "matches.list"), req, &reply)
+	return reply, err
+}
+
+func (r remote) Match(ctx context.Context, graph string, req api.MatchGet) (reply api.MatchReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "matches.get"), req, &reply)
+	return reply, err
+}
+
+// patience of one attempt to have a decision taken.
+const patience = 10 * time.Second
+
+// Decide asks until the caller has waited long enough: a committer that was killed with the question in its hands never answers, one
+// that commits a large job answers late, and a request that has an id is harmless to ask again.
+func (r remote) Decide(ctx context.Context, graph string, req api.MatchDecide) (reply api.DecideReply, err error) {
+	if req.RequestID == "" {
+		req.RequestID = rand.Text()
+	}
+	for {
+		attempt, stop := context.WithTimeout(ctx, patience)
+		err = r.conn.Request(attempt, verb(graph, "matches.decide"), req, &reply)
+		late := attempt.Err() != nil
+		stop()
+		if err == nil || !late || ctx.Err() != nil {
+			return reply, err
+		}
+	}
 }

@@ -18,6 +18,7 @@ type storyteller struct {
 	seqs  chan api.SeqReply // what Seq answers, one after the other
 	asked chan struct{}
 	pages []api.RecordsReply
+	deskOfMatches
 }
 
 func (s *storyteller) Seq(ctx context.Context, _ string) (api.SeqReply, error) {

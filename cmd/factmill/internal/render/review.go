@@ -31,11 +31,19 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 	default:
 		p.f("nothing waits for review here")
 	}
-	for _, g := range r.Groups {
-		p.group(g)
+	if onlyMatches(r.Groups) {
+		matches(p, r.Groups)
+	} else {
+		for _, g := range r.Groups {
+			p.group(g)
+		}
 	}
 	if len(r.Groups) > 0 {
-		p.f("%s of %s", Number(len(r.Groups)), Count(r.Total, "group", "groups"))
+		one, many := "group", "groups"
+		if onlyMatches(r.Groups) {
+			one, many = "match", "matches"
+		}
+		p.f("%s of %s", Number(len(r.Groups)), Count(r.Total, one, many))
 	}
 	if r.Next != "" {
 		p.f("more: --cursor %s", r.Next)
@@ -56,6 +64,10 @@ func (p *printer) group(g api.Group) {
 // Item shows one review item whole.
 func Item(w io.Writer, r api.ReviewShowReply) error {
 	p := &printer{w: w}
+	if r.Match != nil {
+		p.match(r)
+		return p.err
+	}
 	p.group(r.Item)
 	p.f("  revision %d", r.Revision)
 	for _, e := range r.Evidence {
@@ -96,5 +108,6 @@ func ReviewStats(w io.Writer, r api.ReviewStatsReply) error {
 			p.table(Counts(by.m))
 		}
 	}
+	p.matchCounts(r.Matches)
 	return p.err
 }

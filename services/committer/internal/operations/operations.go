@@ -49,12 +49,24 @@ func New(st *store.Store) *Operations {
 // and may act outside the store too: then it must bear being called again after a crash between the act and the write. The
 // graph must exist by the time change returns.
 func (o *Operations) Once(ctx context.Context, graph, verb, id string, req, reply any, change func() ([]store.Op, error)) error {
-	if id == "" {
+	return o.Within(ctx, graph, verb, id, req, reply, func(remember func() ([]store.Op, error)) error {
 		ops, err := change()
-		if err != nil || len(ops) == 0 {
+		if err != nil {
 			return err
 		}
-		return o.st.Write(ctx, ops, true)
+		rows, err := remember()
+		if err != nil || len(ops)+len(rows) == 0 {
+			return err
+		}
+		return o.st.Write(ctx, append(ops, rows...), true)
+	})
+}
+
+// Within is Once for a change that writes by itself: it calls remember when reply is filled, and writes the rows that it gives
+// together with what it changes.
+func (o *Operations) Within(ctx context.Context, graph, verb, id string, req, reply any, change func(remember func() ([]store.Op, error)) error) error {
+	if id == "" {
+		return change(func() ([]store.Op, error) { return nil, nil })
 	}
 	if len(id) > MaxID {
 		return api.Errorf(400, "bad_value", "request_id has %d bytes: at most %d", len(id), MaxID)
@@ -74,18 +86,16 @@ func (o *Operations) Once(ctx context.Context, graph, verb, id string, req, repl
 	if stored != nil {
 		return op.again(stored, id, reply)
 	}
-	ops, err := change()
-	if err != nil {
-		return err
-	}
-	if op.Reply, err = json.Marshal(reply); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	row, err := json.Marshal(op)
-	if err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	return o.st.Write(ctx, append(ops, store.Op{Graph: graph, Space: space, Key: key, Value: row}), true)
+	return change(func() (_ []store.Op, err error) {
+		if op.Reply, err = json.Marshal(reply); err != nil {
+			return nil, fmt.Errorf("%s: %w", verb, err)
+		}
+		row, err := json.Marshal(op)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", verb, err)
+		}
+		return []store.Op{{Graph: graph, Space: space, Key: key, Value: row}}, nil
+	})
 }
 
 // again answers a request that was answered before.

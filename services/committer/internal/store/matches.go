@@ -3,6 +3,8 @@ package store
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/factmill/factmill/pkg/fingerprint"
 )
 
 // States of a match.
@@ -79,6 +81,13 @@ func pairOf(a, b string) (p [2]id, err error) {
 
 func matchKey(g uint32, a, b id) key   { return newKey(g, spaceMatch).id(a).id(b) }
 func verdictKey(g uint32, p [2]id) key { return newKey(g, spaceVerdict).id(p[0]).id(p[1]) }
+
+// matchIDKey is that of the row by which a match's id leads to its pair.
+func matchIDKey(g uint32, p [2]id) (key, error) {
+	v, err := mustID(fingerprint.MatchID(p[0].String(), p[1].String()))
+	return newKey(g, spaceMatchID).id(v), err
+}
+
 func (t *Txn) there(v id) (bool, error) {
 	a, err := t.entity(v)
 	return err == nil && a.fold.Documents > 0, err
@@ -161,6 +170,11 @@ func (t *Txn) putMatch(p [2]id, m *Match) (changed bool, err error) {
 	}
 	t.put(matchKey(t.g.id, p[0], p[1]), row)
 	t.put(matchKey(t.g.id, p[1], p[0]), row)
+	if ok != (m != nil) {
+		if err := t.putMatchID(p, m != nil); err != nil {
+			return false, err
+		}
+	}
 	if m != nil {
 		for i, v := range p {
 			if t.matched[v] == nil {
@@ -172,6 +186,19 @@ func (t *Txn) putMatch(p [2]id, m *Match) (changed bool, err error) {
 	t.touch(p[0])
 	t.touch(p[1])
 	return true, nil
+}
+
+func (t *Txn) putMatchID(p [2]id, there bool) error {
+	k, err := matchIDKey(t.g.id, p)
+	if err != nil {
+		return err
+	}
+	var row []byte
+	if there {
+		row = make(writer, 0, 2*idLen).id(p[0]).id(p[1])
+	}
+	t.put(k, row)
+	return nil
 }
 
 func (t *Txn) count(state string, by int) {

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 )
 
@@ -140,6 +141,26 @@ func TestMatchDecisions(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "eva", d.Actor)
+	m, ok, err := sn.MatchByID(fingerprint.MatchID(b, a))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, []string{min(a, b), max(a, b), MatchConfirmed}, []string{m.A, m.B, m.State()})
+	for _, other := range []string{a, "", fingerprint.MatchID(a, a)} {
+		_, ok, err = sn.MatchByID(other)
+		require.NoError(t, err)
+		require.False(t, ok, other)
+	}
+	inTxn(t, s, func(txn *Txn) {
+		changed, err := txn.DropMatch(b, a)
+		require.NoError(t, err)
+		require.True(t, changed)
+	})
+	now, err := s.Snapshot(g, 0)
+	require.NoError(t, err)
+	defer now.Close()
+	_, ok, err = now.MatchByID(fingerprint.MatchID(b, a))
+	require.NoError(t, err)
+	require.False(t, ok, "it went with the match")
 	verified(t, s)
 }
 

@@ -52,6 +52,24 @@ func (sn *Snapshot) Match(a, b string) (m Match, ok bool, err error) {
 	return m, ok, err
 }
 
+// MatchByID is the match with an id; ok is false when there is none.
+func (sn *Snapshot) MatchByID(matchID string) (m Match, ok bool, err error) {
+	v, valid := parseID(matchID)
+	if !valid {
+		return m, false, nil
+	}
+	var p [2]id
+	ok, err = sn.get(sn.key(spaceMatchID).id(v), func(b []byte) error {
+		r := reader{b: b}
+		p[0], p[1] = r.id(), r.id()
+		return r.err("match id")
+	})
+	if err != nil || !ok {
+		return m, false, err
+	}
+	return sn.Match(p[0].String(), p[1].String())
+}
+
 // Verdict is what was decided about a pair; ok is false when nothing was.
 func (sn *Snapshot) Verdict(a, b string) (d Verdict, ok bool, err error) {
 	x, ok1 := parseID(a)

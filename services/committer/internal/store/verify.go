@@ -19,7 +19,7 @@ var kinds = map[byte]string{
 	spaceNo: "chunk_number", spaceEntity: "entity", spaceName: "name", spaceMention: "mention", spaceProp: "property",
 	spacePropFold: "property_fold", spaceRelation: "relation", spaceEvidence: "evidence", spaceOut: "out", spaceIn: "in",
 	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spacePosting: "posting", spaceCounts: "counts",
-	spaceMatch: "match", spaceVerdict: "verdict", spaceFeed: "feed", spaceFeedTrim: "feed_trimmed",
+	spaceMatch: "match", spaceMatchID: "match_id", spaceVerdict: "verdict", spaceFeed: "feed", spaceFeedTrim: "feed_trimmed",
 	spaceOutbox: "outbox", spaceJournal: "journal", spaceCurrent: "current", 0: "raw", 1: "unknown",
 }
 

@@ -6,6 +6,9 @@ import "bytes"
 // Whether names match is the linker's to check.
 func (v *verifier) matches() error {
 	v.found.Matches = map[string]int{}
+	if err := v.matchIDs(); err != nil {
+		return err
+	}
 	return v.each(v.sn.key(spaceMatch), func(k key, r *keyReader, val []byte) error {
 		a, b := r.id(), r.id()
 		for _, e := range []id{a, b} {
@@ -33,6 +36,13 @@ func (v *verifier) matches() error {
 		p := ordered(a, b)
 		if a == p[0] {
 			v.found.Matches[m.State()]++
+			k, err := matchIDKey(v.sn.g.id, p)
+			if err != nil {
+				return err
+			}
+			if err := v.need(k, "the match is there"); err != nil {
+				return err
+			}
 		}
 		var d Verdict
 		there, err = v.get(verdictKey(v.sn.g.id, p), func(b []byte) error { return decodeJSON(b, &d) })
@@ -46,5 +56,29 @@ func (v *verifier) matches() error {
 			v.problem(k, "it is decided %q, the decision says %q", m.Decided, d.State)
 		}
 		return nil
+	})
+}
+
+// matchIDs checks that an id leads to a match that is there, and is its.
+func (v *verifier) matchIDs() error {
+	return v.each(v.sn.key(spaceMatchID), func(k key, _ *keyReader, val []byte) error {
+		r := reader{b: val}
+		p := [2]id{r.id(), r.id()}
+		if err := r.err("match id"); err != nil {
+			return err
+		}
+		own, err := matchIDKey(v.sn.g.id, p)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(own, k) {
+			v.problem(k, "it leads to %s/%s, whose id it is not", p[0], p[1])
+			return nil
+		}
+		there, err := v.has(matchKey(v.sn.g.id, p[0], p[1]))
+		if err == nil && !there {
+			v.problem(k, "it leads to a match that is not there")
+		}
+		return err
 	})
 }

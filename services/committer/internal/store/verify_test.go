@@ -128,6 +128,9 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 	var stranger id
 	stranger[0] = 7
 	k := func(space byte) key { return newKey(1, space) }
+	pair := ordered(ada, acme)
+	matchID, err := matchIDKey(1, pair)
+	require.NoError(t, err)
 	evidence, err := encodeEvidence(&EvidenceSupport{Version: 1, Spans: []EvidenceSpan{{End: 1}}})
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -159,6 +162,8 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		{k(spaceCounts), []byte(`{"documents":3,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18}`), "it counts 3 documents, there are 2"},
 		{k(spaceCounts), []byte(`{"documents":2,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18,"matches":{"active":1}}`), "it counts 0 matches confirmed, there are 1"},
 		{k(spaceMatch).id(acme).id(stranger), Match{Method: "x", Score: 1, Found: MatchActive}.row(), "missing: its other side is there"},
+		{k(spaceMatchID).id(stranger), make(writer, 0, 32).id(ada).id(acme), "whose id it is not"},
+		{matchID, make(writer, 0, 32).id(pair[0]).id(pair[1]), "it leads to a match that is not there"},
 		{k(spacePropFold).id(ada).str("year").str("n1842"), mustPropFold(t, PropertyFold{Value: int64(1842), Documents: 2, Best: 0.7, BestDocs: 1, NewestDocs: 1}), "it is not what its documents say: 2 documents, there are 1"},
 	} {
 		at := c.key.with(2)

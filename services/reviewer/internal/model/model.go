@@ -119,32 +119,16 @@ func (g *Graph) order() []*group {
 	for _, gr := range g.groups {
 		out = append(out, gr)
 	}
-	sort.Slice(out, func(i, j int) bool { return less(out[i].place(), out[j].place()) })
+	sort.Slice(out, func(i, j int) bool { return out[i].place().Before(out[j].place()) })
 	g.sorted = out
 	return out
 }
 
 // Place is where a group stands in the order; it is what a cursor holds.
-type Place struct {
-	Count      int     `json:"c"`
-	Confidence float64 `json:"f"`
-	Key        string  `json:"k"`
-	State      string  `json:"s"`
-}
+type Place = api.Place
 
-func (gr *group) place() Place { return Place{gr.count, gr.confidence, gr.key.key, gr.key.state} }
-
-func less(a, b Place) bool {
-	switch {
-	case a.Count != b.Count:
-		return a.Count > b.Count
-	case a.Confidence != b.Confidence:
-		return a.Confidence > b.Confidence
-	case a.Key != b.Key:
-		return a.Key < b.Key
-	default:
-		return a.State < b.State
-	}
+func (gr *group) place() Place {
+	return Place{Count: gr.count, Confidence: gr.confidence, Key: gr.key.key, State: gr.key.state}
 }
 
 // Filter chooses groups.
@@ -153,6 +137,7 @@ type Filter struct {
 	Label    string // as schema.FoldLabel gives it; empty: all
 	State    string // empty: all
 	MinCount int
+	MinScore float64              // of the confidence
 	Hide     func(api.Group) bool // nil: none
 	Covered  func(api.Group) bool // nil: nothing is covered
 }
@@ -168,7 +153,7 @@ func (g *Graph) List(f Filter, after *Place, skip, limit int, size func(api.Grou
 		}
 		total++
 		p := gr.place()
-		if full || after != nil && !less(*after, p) {
+		if full || after != nil && !after.Before(p) {
 			continue
 		}
 		if skip > 0 {
@@ -188,8 +173,8 @@ func (g *Graph) List(f Filter, after *Place, skip, limit int, size func(api.Grou
 		out = append(out, v)
 	}
 	if full && len(out) > 0 {
-		last := out[len(out)-1]
-		next = &Place{last.Count, last.Confidence, last.Key, last.State}
+		last := out[len(out)-1].Place()
+		next = &last
 	}
 	return out, next, total
 }
@@ -197,7 +182,7 @@ func (g *Graph) List(f Filter, after *Place, skip, limit int, size func(api.Grou
 // matches makes a group's whole row only when a filter looks at all of it.
 func (f Filter) matches(gr *group) bool {
 	return (len(f.Kinds) == 0 || f.Kinds[gr.kind]) && (f.Label == "" || f.Label == gr.label) &&
-		(f.State == "" || f.State == gr.key.state) && gr.count >= f.MinCount && (f.Hide == nil || !f.Hide(gr.view()))
+		(f.State == "" || f.State == gr.key.state) && gr.count >= f.MinCount && gr.confidence >= f.MinScore && (f.Hide == nil || !f.Hide(gr.view()))
 }
 
 // maxIDs of a group are listed.
@@ -247,6 +232,21 @@ func (g *Graph) Find(id string) string {
 		}
 	}
 	return ""
+}
+
+// Kinds returns the kinds of records by their ids, of those that are there.
+func (g *Graph) Kinds(ids []string) map[string]string {
+	asked := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		asked[id] = true
+	}
+	out := map[string]string{}
+	for _, r := range g.records {
+		if asked[r.ID] {
+			out[r.ID] = r.Kind
+		}
+	}
+	return out
 }
 
 // Group returns the group of a key: the pending one first.

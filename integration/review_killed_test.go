@@ -1,0 +1,72 @@
+//go:build proof
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/testkit"
+)
+
+// The committer or the reviewer is killed while it decides: the same request again ends it, and there is one record a change.
+func TestKilledInMidDecision(t *testing.T) {
+	c := sixProcesses(t, 1)
+	c.add("g", matchable()...)
+	g := c.pairs("g", "")[typo]
+	rng := rand.New(rand.NewPCG(3, 3))
+	state := "pending"
+	const rounds = 6
+	began := time.Now()
+	for i := range rounds {
+		victim := []string{"committer", "reviewer"}[i%2]
+		verb := []string{"approve", "reject"}[i%2]
+		req := api.ReviewDecide{IDs: g.IDs, Actor: "eva", RequestID: fmt.Sprint("round-", i)}
+		decide := func(limit time.Duration) (r api.DecideReply, err error) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			return r, c.conn.Request(ctx, "factmill.g.review."+verb, req, &r)
+		}
+		first := make(chan api.DecideReply, 1)
+		go func() {
+			r, err := decide(3 * time.Second)
+			if err != nil {
+				r = api.DecideReply{}
+			}
+			first <- r
+		}()
+		timer := time.NewTimer(time.Duration(rng.IntN(4000)) * time.Microsecond)
+		<-timer.C
+		c.the(victim).kill()
+		c.start(victim)
+		c.ready(victim)
+		early := <-first
+		var r api.DecideReply
+		testkit.AwaitFor(t, 30*time.Second, "an answer", func() bool {
+			var err error
+			r, err = decide(5 * time.Second)
+			var refusal *api.Error
+			require.True(t, err == nil || errors.As(err, &refusal) && refusal.Status == 503, "%v", err)
+			return err == nil
+		})
+		require.Equal(t, []string{g.Key}, r.Outcome.Changed, "round %d: the same answer, whether the first attempt was stored or not", i)
+		if len(early.Outcome.Changed) > 0 {
+			require.Equal(t, early, r)
+		}
+		now := map[string]string{"approve": "approved", "reject": "rejected"}[verb]
+		log := c.audit("g", i+1)
+		require.Equal(t, []string{state, now, req.RequestID}, []string{log[i].Before, log[i].After, log[i].RequestID})
+		state = now
+		t.Logf("round %d: %s killed, answered after %s", i, victim, time.Since(began).Round(time.Millisecond))
+		began = time.Now()
+	}
+	require.Equal(t, state, c.states("g")[typo])
+	c.sound("g")
+}

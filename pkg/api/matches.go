@@ -1,0 +1,176 @@
+package api
+
+import (
+	"github.com/factmill/factmill/pkg/events"
+)
+
+// Kind of matches among the kinds of review items.
+const KindMatch = "match"
+
+// StateActive is a match that the comparison links and nobody decided. Pending, approved and rejected are unclear, confirmed and
+// rejected ones.
+const StateActive = "active"
+
+// Bounds of decisions.
+const (
+	// MaxDecided is how many matches one request decides.
+	MaxDecided = 2000
+	// MaxActor and MaxReason are bytes.
+	MaxActor  = 200
+	MaxReason = 2000
+)
+
+// Place is where a group stands in a list: count desc, confidence desc, key asc, state asc.
+type Place struct {
+	Count      int     `json:"c"`
+	Confidence float64 `json:"f"`
+	Key        string  `json:"k"`
+	State      string  `json:"s"`
+}
+
+// Before says whether p stands before q.
+func (p Place) Before(q Place) bool {
+	switch {
+	case p.Count != q.Count:
+		return p.Count > q.Count
+	case p.Confidence != q.Confidence:
+		return p.Confidence > q.Confidence
+	case p.Key != q.Key:
+		return p.Key < q.Key
+	default:
+		return p.State < q.State
+	}
+}
+
+// Place of a group.
+func (g Group) Place() Place { return Place{g.Count, g.Confidence, g.Key, g.State} }
+
+// MatchFilter chooses matches. No states are all.
+type MatchFilter struct {
+	States   []string `json:"states,omitempty"` // active, pending, approved, rejected
+	Label    string   `json:"label,omitempty"`
+	MinScore float64  `json:"min_score,omitempty"`
+	// MinCount of the documents that mention either entity.
+	MinCount int `json:"min_count,omitempty"`
+}
+
+// MatchesList asks for matches as groups of the review list (internal verb matches.list). Limit 0 asks for the counts only.
+type MatchesList struct {
+	MatchFilter
+	Limit int    `json:"limit,omitempty"`
+	After *Place `json:"after,omitempty"`
+}
+
+// MatchesReply is a page. More says that groups follow; Total counts all that the filter chooses.
+type MatchesReply struct {
+	Seq    uint64  `json:"seq"`
+	Groups []Group `json:"groups"`
+	Total  int     `json:"total"`
+	More   bool    `json:"more,omitempty"`
+	// States counts all matches of the graph: active, pending, approved, rejected.
+	States map[string]int `json:"states"`
+}
+
+// MatchGet asks for one match by id or key (internal verb matches.get).
+type MatchGet struct {
+	ID  string `json:"id,omitempty"`
+	Key string `json:"key,omitempty"`
+}
+
+// MatchReply is one match whole, and what was decided about it, the latest first.
+type MatchReply struct {
+	Seq     uint64         `json:"seq"`
+	Item    Group          `json:"item"`
+	Match   MatchItem      `json:"match"`
+	History []events.Audit `json:"history"`
+}
+
+// MatchItem is a pair of entities that may be one.
+type MatchItem struct {
+	ID     string    `json:"id"`
+	A      MatchSide `json:"a"`
+	B      MatchSide `json:"b"`
+	Method string    `json:"method"`
+	Score  float64   `json:"score"`
+	// Found is what the comparison or a model says, in the words of states.
+	Found string `json:"found"`
+	// Decided is the decision that stands above it.
+	Decided *MatchDecided `json:"decided,omitempty"`
+}
+
+// MatchDecided is who decided what about a match.
+type MatchDecided struct {
+	Decision string `json:"decision"` // same, different
+	Actor    string `json:"actor"`
+	Reason   string `json:"reason,omitempty"`
+	At       string `json:"at"`
+	Seq      uint64 `json:"commit_seq"`
+}
+
+// MatchSide is one entity of a match.
+type MatchSide struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Name  string `json:"name"`
+	// Names are how it is written, the most frequent first; a few of them.
+	Names     []string `json:"names"`
+	Documents int      `json:"documents"`
+	Mentions  int      `json:"mentions"`
+	// Evidence is a few of the mentions, of different documents first.
+	Evidence []Surrounded `json:"evidence"`
+}
+
+// MatchDecide decides about matches (internal verb matches.decide): exactly one of ids, keys, query and, to undo, record.
+type MatchDecide struct {
+	IDs      []string     `json:"ids,omitempty"`
+	Keys     []string     `json:"keys,omitempty"`
+	Query    *MatchFilter `json:"query,omitempty"`
+	Decision string       `json:"decision"` // same, different, undo
+	// Record is the audit record of the decision that is taken back.
+	Record    string `json:"record,omitempty"`
+	Actor     string `json:"actor"`
+	Reason    string `json:"reason,omitempty"`
+	Revision  uint64 `json:"revision,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// Outcome of a decision: keys of what changed, and by id or key, as it was asked for, why something did not.
+type Outcome struct {
+	Changed []string          `json:"changed"`
+	Skipped map[string]string `json:"skipped"`
+}
+
+// Reasons of Outcome.Skipped.
+const (
+	SkippedUnknown  = "match_not_found"
+	SkippedApproved = "already approved"
+	SkippedRejected = "already rejected"
+)
+
+// DecideReply says what a decision did. Records are the audit records by key.
+type DecideReply struct {
+	Seq     uint64            `json:"seq"`
+	Outcome Outcome           `json:"outcome"`
+	Records map[string]string `json:"records"`
+}
+
+// ReviewDecide asks for an approval or rejection: exactly one of ids, keys and query.
+type ReviewDecide struct {
+	IDs   []string    `json:"ids,omitempty"`
+	Keys  []string    `json:"keys,omitempty"`
+	Query *ReviewList `json:"query,omitempty"`
+	// Decision is what approving or rejecting means; for a match same or different, which is meant when it is absent.
+	Decision  string `json:"decision,omitempty"`
+	Actor     string `json:"actor"`
+	Reason    string `json:"reason,omitempty"`
+	Revision  uint64 `json:"revision,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// ReviewUndo takes a decision back, by the id of its audit record.
+type ReviewUndo struct {
+	Decision  string `json:"decision"`
+	Actor     string `json:"actor"`
+	Reason    string `json:"reason,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}

@@ -1,0 +1,61 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Decisions of an Audit.
+const (
+	DecisionSame      = "same"
+	DecisionDifferent = "different"
+	DecisionUndo      = "undo"
+)
+
+// Audit records one change that somebody decided. The records of a graph are numbered without gaps and chained: an id is a hash of
+// the record and of the id before it.
+type Audit struct {
+	Record string `json:"id"`
+	Graph  string `json:"graph"`
+	No     uint64 `json:"no"` // from 1
+	// Prev is the id of the record before; empty for the first.
+	Prev string `json:"prev,omitempty"`
+	At   string `json:"at"` // RFC 3339
+	// Operation names the request that the decision came with: its request_id, else "c" and the commit's sequence.
+	Operation string `json:"operation"`
+	RequestID string `json:"request_id,omitempty"`
+	Kind      string `json:"kind"` // of the item: match
+	Key       string `json:"key"`
+	ItemID    string `json:"item_id,omitempty"`
+	Decision  string `json:"decision"`
+	// Undoes is the id of the record that an undo takes back.
+	Undoes string `json:"undoes,omitempty"`
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"`
+	// Before and After are states of the item; After is empty where the item is not there.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Item is what was decided about, as it was then.
+	Item json.RawMessage `json:"item,omitempty"`
+	Seq  uint64          `json:"commit_seq"`
+}
+
+// Where implements Event.
+func (e *Audit) Where() Subject { return Subject{Graph: e.Graph, Kind: KindAudit} }
+
+// ID implements Event.
+func (e *Audit) ID() string { return e.Graph + ":audit:" + e.Record }
+
+// Sealed returns a copy with the id that the record has behind the one of id prev.
+func (e Audit) Sealed(no uint64, prev string) (Audit, error) {
+	e.Record, e.No, e.Prev = "", no, prev
+	b, err := json.Marshal(e)
+	if err != nil {
+		return e, fmt.Errorf("audit record %d: %w", no, err)
+	}
+	sum := sha256.Sum256(b)
+	e.Record = hex.EncodeToString(sum[:16])
+	return e, nil
+}

@@ -1,0 +1,239 @@
+package reviewer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// deskOfMatches answers as the committer does, out of groups that are in order, at most page at once.
+type deskOfMatches struct {
+	groups  []api.Group
+	page    int
+	decided []api.MatchDecide
+}
+
+func (c *deskOfMatches) Matches(_ context.Context, _ string, req api.MatchesList) (api.MatchesReply, error) {
+	r := api.MatchesReply{Seq: 9, Groups: []api.Group{}, States: map[string]int{"pending": len(c.groups)}}
+	if req.Limit == 0 {
+		return r, nil
+	}
+	limit := req.Limit
+	if c.page > 0 {
+		limit = min(limit, c.page)
+	}
+	for _, g := range c.groups {
+		if len(req.States) > 0 && !slices.Contains(req.States, g.State) || g.Confidence < req.MinScore {
+			continue
+		}
+		r.Total++
+		if req.After != nil && !req.After.Before(g.Place()) {
+			continue
+		}
+		if len(r.Groups) == limit {
+			r.More = true
+			continue
+		}
+		r.Groups = append(r.Groups, g)
+	}
+	return r, nil
+}
+
+func (c *deskOfMatches) Match(_ context.Context, _ string, req api.MatchGet) (api.MatchReply, error) {
+	for _, g := range c.groups {
+		if g.Key == req.Key || g.IDs[0] == req.ID {
+			quote := func(doc string) []api.Surrounded {
+				return []api.Surrounded{{Evidence: graph.Evidence{Document: doc, Quote: "q" + doc}}}
+			}
+			return api.MatchReply{Seq: 9, Item: g, Match: api.MatchItem{A: api.MatchSide{Evidence: quote("a")}, B: api.MatchSide{Evidence: quote("b")}},
+				History: []events.Audit{{Actor: "eva"}}}, nil
+		}
+	}
+	return api.MatchReply{}, api.Errorf(404, "match_not_found", "no")
+}
+
+func (c *deskOfMatches) Decide(_ context.Context, _ string, req api.MatchDecide) (api.DecideReply, error) {
+	c.decided = append(c.decided, req)
+	return api.DecideReply{Seq: 10, Outcome: api.Outcome{Changed: req.Keys}}, nil
+}
+
+// mixed is a desk over n candidates and n matches; everything is asked at sequence 9.
+func mixed(t *testing.T, n int, seed uint64) (*desk, *storyteller, []string) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	c := &storyteller{seqs: make(chan api.SeqReply, 4096), asked: make(chan struct{}, 4096)}
+	for range cap(c.seqs) {
+		c.seqs <- api.SeqReply{Seq: 9, No: 1}
+	}
+	records := api.RecordsReply{Seq: 9, No: 1}
+	for i := range n {
+		key := fmt.Sprintf("entity|l|%d", i)
+		records.Records = append(records.Records, api.Record{CandidateItem: events.CandidateItem{ID: fmt.Sprint("c", i), DocumentID: "d", Document: "d", State: api.StatePending,
+			Candidate: graph.Candidate{Key: key, Kind: graph.KindEntity, Label: "L", Count: 1 + rng.IntN(4), Confidence: float64(rng.IntN(3)) / 4}}})
+		c.groups = append(c.groups, api.Group{Kind: api.KindMatch, Key: fmt.Sprintf("match|%d", i), IDs: []string{fmt.Sprint("m", i)}, Label: "L",
+			State: api.StatePending, Count: 1 + rng.IntN(4), Confidence: float64(rng.IntN(3)) / 4})
+	}
+	slices.SortFunc(c.groups, func(a, b api.Group) int {
+		if a.Place().Before(b.Place()) {
+			return -1
+		}
+		return 1
+	})
+	c.pages = []api.RecordsReply{records}
+	all := slices.Clone(c.groups)
+	for _, r := range records.Records {
+		all = append(all, api.Group{Key: r.Key, Count: r.Count, Confidence: r.Confidence, State: r.State})
+	}
+	slices.SortFunc(all, func(a, b api.Group) int {
+		if a.Place().Before(b.Place()) {
+			return -1
+		}
+		return 1
+	})
+	var want []string
+	for _, g := range all {
+		want = append(want, g.Key)
+	}
+	return newDesk(c), c, want
+}
+
+func listed(t *testing.T, d *desk, req map[string]any) api.ReviewListReply {
+	t.Helper()
+	body, err := json.Marshal(req)
+	require.NoError(t, err)
+	r, err := d.list(t.Context(), "g", body)
+	require.NoError(t, err)
+	return r.(api.ReviewListReply)
+}
+
+func keysOf(gs []api.Group) []string {
+	out := []string{}
+	for _, g := range gs {
+		out = append(out, g.Key)
+	}
+	return out
+}
+
+// Candidates and matches in one list are in one order, whatever the pages and wherever it begins.
+func TestCandidatesAndMatchesInOneList(t *testing.T) {
+	for seed := range uint64(8) {
+		d, c, want := mixed(t, 25, seed)
+		c.page = int(seed) * 3 // the committer's pages may be shorter than what is asked for
+		kinds := []string{"match", "entity"}
+		for _, limit := range []int{1, 7, 100} {
+			req := map[string]any{"kinds": kinds, "limit": limit}
+			var got []string
+			for {
+				r := listed(t, d, req)
+				require.Equal(t, 50, r.Total)
+				require.LessOrEqual(t, len(r.Groups), limit)
+				got = append(got, keysOf(r.Groups)...)
+				if r.Next == "" {
+					break
+				}
+				req["cursor"] = r.Next
+			}
+			require.Equal(t, want, got, "seed %d limit %d", seed, limit)
+		}
+		for _, skip := range []int{1, 24, 49, 50, 60} {
+			r := listed(t, d, map[string]any{"kinds": kinds, "limit": 1, "skip": skip})
+			require.Equal(t, want[min(skip, 50):min(skip+1, 50)], keysOf(r.Groups), "seed %d skip %d", seed, skip)
+		}
+	}
+	d, _, want := mixed(t, 5, 1)
+	require.Len(t, listed(t, d, map[string]any{}).Groups, 5, "no kinds are the candidates")
+	matches := listed(t, d, map[string]any{"kinds": []string{"match"}})
+	require.Len(t, matches.Groups, 5)
+	require.Equal(t, uint64(9), matches.Seq)
+	none := listed(t, d, map[string]any{"kinds": []string{"match", "entity"}, "limit": 0})
+	require.Equal(t, []any{0, 10, ""}, []any{len(none.Groups), none.Total, none.Next})
+	likely := listed(t, d, map[string]any{"kinds": []string{"match", "entity"}, "min_score": 0.5})
+	for _, g := range likely.Groups {
+		require.GreaterOrEqual(t, g.Confidence, 0.5)
+	}
+	require.Less(t, len(likely.Groups), len(want))
+	for _, bad := range []string{`{"state":"active"}`, `{"kinds":["match"],"skip":10001}`, `{"kinds":["match"],"min_score":7}`, `{"kinds":["match"],"state":"unclear"}`} {
+		_, err := d.list(t.Context(), "g", []byte(bad))
+		var e *api.Error
+		require.ErrorAs(t, err, &e, bad)
+		require.Equal(t, "bad_value", e.Code, bad)
+	}
+}
+
+// A match is shown by id or key, with the evidence of either side apart; what is neither is said so.
+func TestShowMatch(t *testing.T) {
+	d, _, _ := mixed(t, 3, 1)
+	for _, body := range []string{`{"id":"m1"}`, `{"key":"match|1"}`} {
+		v, err := d.show(t.Context(), "g", []byte(body))
+		require.NoError(t, err)
+		r := v.(api.ReviewShowReply)
+		require.Equal(t, "match|1", r.Item.Key)
+		require.Equal(t, []string{"qa", "qb"}, []string{r.Match.A.Evidence[0].Quote, r.Match.B.Evidence[0].Quote})
+		require.Equal(t, []string{"qa", "qb", "eva"}, []string{r.Evidence[0].Quote, r.OtherSources[0].Quote, r.History[0].Actor})
+	}
+	for body, code := range map[string]string{`{"id":"x"}`: "candidate_not_found", `{"key":"match|x"}`: "match_not_found", `{"key":"entity|l|x"}`: "candidate_not_found"} {
+		_, err := d.show(t.Context(), "g", []byte(body))
+		var e *api.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, code, e.Code, body)
+	}
+	v, err := d.stats(t.Context(), "g", nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"pending": 3}, v.(api.ReviewStatsReply).Matches)
+	require.Equal(t, 3, v.(api.ReviewStatsReply).Records)
+}
+
+// Decisions about matches go to the committer as they are; those about anything else are refused before anything is decided.
+func TestDecisionsAreForwarded(t *testing.T) {
+	d, c, _ := mixed(t, 3, 1)
+	v, err := d.approve(t.Context(), "g", []byte(`{"keys":["match|1"],"actor":"eva","reason":"r","request_id":"x","revision":4}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"match|1"}, v.(api.DecideReply).Outcome.Changed)
+	_, err = d.reject(t.Context(), "g", []byte(`{"ids":["m1"],"decision":"different","actor":"eva"}`))
+	require.NoError(t, err)
+	_, err = d.reject(t.Context(), "g", []byte(`{"query":{"kinds":["match"],"label":"l","min_score":0.5,"min_count":2},"actor":"eva"}`))
+	require.NoError(t, err)
+	_, err = d.approve(t.Context(), "g", []byte(`{"query":{"kinds":["match"],"state":null},"actor":"eva"}`))
+	require.NoError(t, err)
+	_, err = d.undo(t.Context(), "g", []byte(`{"decision":"rec","actor":"bo","reason":"slip"}`))
+	require.NoError(t, err)
+	require.Equal(t, []api.MatchDecide{
+		{Keys: []string{"match|1"}, Decision: "same", Actor: "eva", Reason: "r", RequestID: "x", Revision: 4},
+		{IDs: []string{"m1"}, Decision: "different", Actor: "eva"},
+		{Query: &api.MatchFilter{States: []string{"pending"}, Label: "l", MinScore: 0.5, MinCount: 2}, Decision: "different", Actor: "eva"},
+		{Query: &api.MatchFilter{}, Decision: "same", Actor: "eva"},
+		{Record: "rec", Decision: "undo", Actor: "bo", Reason: "slip"},
+	}, c.decided)
+	c.decided = nil
+	for body, want := range map[string]string{
+		`{"actor":"eva"}`: "400 bad_value",
+		`{"ids":["m1"],"keys":["match|1"],"actor":"eva"}`:                "400 bad_value",
+		`{"ids":["m1"],"decision":"different","actor":"eva"}`:            "400 bad_value",
+		`{"ids":["m1"],"decision":"choose","actor":"eva"}`:               "412 not_supported",
+		`{"ids":["m1","c2"],"actor":"eva"}`:                              "412 not_supported",
+		`{"keys":["match|1","relation|l|a|b"],"actor":"eva"}`:            "412 not_supported",
+		`{"query":{},"actor":"eva"}`:                                     "412 not_supported",
+		`{"query":{"kinds":["match","entity"]},"actor":"eva"}`:           "412 not_supported",
+		`{"query":{"kinds":["match"],"limit":3},"actor":"eva"}`:          "400 bad_value",
+		`{"query":{"kinds":["match"],"schema":"current"},"actor":"eva"}`: "400 bad_value",
+		`{"query":{"kinds":["match"],"state":"so-so"},"actor":"eva"}`:    "400 bad_value",
+		`{"ids":["m1"],"actor":"eva","fingerprint":"x"}`:                 "400 unknown_field",
+	} {
+		_, err := d.approve(t.Context(), "g", []byte(body))
+		var e *api.Error
+		require.ErrorAs(t, err, &e, body)
+		require.Equal(t, want, fmt.Sprintf("%d %s", e.Status, e.Code), body)
+	}
+	_, err = d.undo(t.Context(), "g", []byte(`{"actor":"eva"}`))
+	require.ErrorContains(t, err, "decision is missing")
+	require.Empty(t, c.decided)
+}
