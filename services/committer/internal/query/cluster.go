@@ -333,8 +333,10 @@ func (c *cluster) name() string {
 
 // show fills in what an entity's reply says of its cluster, within a budget.
 func (c *cluster) show(b *budget, out *api.EntityReply) (err error) {
-	if out.Unclear, err = c.of.rowsOf(c.unclear, maxUnclear, b); err != nil {
-		return err
+	if len(c.unclear) > 0 {
+		if out.Unclear, err = c.of.rowsOf(c.unclear, maxUnclear, b); err != nil {
+			return err
+		}
 	}
 	out.UnclearTotal = len(c.unclear)
 	if len(c.links)+len(c.leftOut) == 0 {
