@@ -52,7 +52,8 @@ type keys struct {
 }
 
 // add makes one key of the parts. Names with other numbers are vetoed unless all their letters are the same or one is the other's
-// acronym: in every other kind of key the numbers are a part, so that Task 5 is not looked at for Task 6.
+// acronym: in every other kind of key the numbers are a part, so that Task 5 is not looked at for Task 6
+// (the sorted words hold them anyway).
 func (k *keys) add(kind byte, parts ...string) {
 	h := uint64(14695981039346656037)
 	mix := func(p string) {
@@ -64,7 +65,7 @@ func (k *keys) add(kind byte, parts ...string) {
 	for _, p := range parts {
 		mix(p)
 	}
-	if k.codes != "" && kind != keyLetters && kind|0x20 != keyAcronym {
+	if k.codes != "" && kind != keyLetters && kind != keyText && kind|0x20 != keyAcronym {
 		mix(k.codes)
 	}
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

@@ -6,6 +6,10 @@
 // them unclear, and a person decides.
 package linkage
 
+// Version of what Compare, Blocks and Probes make of names. Raise it when one of them changes: names that are filed and compared are then
+// filed and compared anew.
+const Version = 1
+
 // Method names what decided about a pair.
 type Method string
 

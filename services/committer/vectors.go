@@ -1,6 +1,7 @@
 package committer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,6 +95,7 @@ type space struct {
 type mirror struct {
 	embedder string
 	copy     *milvus.Copy
+	sink     *vectors.Copied
 	follower *vectors.Follower
 	driving  sync.Mutex         // held by the linker while it brings it up to date, when it is the route
 	stop     context.CancelFunc // ends what follows; nil: nothing does
@@ -194,8 +196,9 @@ func (s *space) mirror(ctx context.Context, graph string) (*mirror, error) {
 		return nil, err
 	}
 	facts := vectors.NewFacts(s.st, graph)
-	m := &mirror{embedder: e.Name(), copy: c, follower: vectors.NewFollower(vectors.FollowerConfig{Graph: graph, Name: "milvus"}, vectors.FollowerDeps{
-		Feed: facts, Texts: facts, Embedder: e, Sink: vectors.NewCopied(c, s.st, graph, "milvus"), Memory: memory{s.hub, graph},
+	sink := vectors.NewCopied(c, s.st, graph, "milvus")
+	m := &mirror{embedder: e.Name(), copy: c, sink: sink, follower: vectors.NewFollower(vectors.FollowerConfig{Graph: graph, Name: "milvus"}, vectors.FollowerDeps{
+		Feed: facts, Texts: facts, Embedder: e, Sink: sink, Memory: memory{s.hub, graph},
 		Metrics: s.metrics, Log: s.log,
 	})}
 	s.copies[graph] = m
@@ -402,17 +405,34 @@ func (s *Service) vectorsStatus(ctx context.Context, graph string) (r api.Vector
 		return r, err
 	}
 	r.Seq, r.Position, r.Behind = seq, at, seq-min(at, seq)
-	s.space.mu.Lock()
-	m := s.space.copies[graph]
-	s.space.mu.Unlock()
-	if m != nil {
-		st := m.follower.Status()
-		r.Copy = &api.VectorsCopy{Position: st.Position, Behind: seq - min(st.Position, seq)}
-		if st.Err != nil {
-			r.Copy.Error = st.Err.Error()
-		}
+	if s.cfg.MilvusAddress != "" {
+		r.Copy, err = s.space.copyStatus(ctx, graph, seq)
 	}
-	return r, nil
+	return r, err
+}
+
+// copyPatience is how long a copy may take to say where it is.
+const copyPatience = 3 * time.Second
+
+func (s *space) copyStatus(ctx context.Context, graph string, seq uint64) (*api.VectorsCopy, error) {
+	m, err := s.mirror(ctx, graph)
+	if err != nil {
+		return nil, err
+	}
+	ask, cancel := context.WithTimeout(ctx, copyPatience)
+	defer cancel()
+	at, err := m.sink.Position(ask)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		at = m.follower.Status().Position
+	}
+	c := &api.VectorsCopy{Position: at, Behind: seq - min(at, seq)}
+	if err = cmp.Or(err, m.follower.Status().Err); err != nil {
+		c.Error = err.Error()
+	}
+	return c, nil
 }
 
 // reembed answers vectors.reembed: every vector anew, by the embedder that the settings name, and every name compared anew.

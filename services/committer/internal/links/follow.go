@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -143,7 +144,10 @@ func (f *follower) catchUp(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !ok {
+			switch {
+			case ok && p.Rules != linkage.Version:
+				p = position{Seq: head, All: true}
+			case !ok:
 				if p, err = f.rows.first(ctx, head); err != nil {
 					return err
 				}
@@ -155,6 +159,11 @@ func (f *follower) catchUp(ctx context.Context) error {
 			return err
 		}
 		if !more {
+			if f.l.deps.Vectors != nil { // commits of links leave nothing to embed, but are followed
+				if err := f.l.deps.Vectors.CatchUp(ctx, f.graph); err != nil {
+					return fmt.Errorf("vectors: %w", err)
+				}
+			}
 			poke(f.asks)
 			f.report(func(s *Status) { s.Linked = head })
 			return nil
@@ -210,7 +219,7 @@ func (f *follower) step(ctx context.Context, at *position) (more bool, err error
 			return false, fmt.Errorf("vectors: %w", err)
 		}
 	}
-	op, err := f.rows.json(keyPosition, next)
+	op, err := f.rows.put(next)
 	if err != nil {
 		return false, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -266,6 +267,23 @@ func TestLinksFromTheBeginning(t *testing.T) {
 	require.NoError(t, x.l.Reset(t.Context(), g))
 	x.link()
 	require.Equal(t, before, x.matches())
+	x.verify()
+}
+
+// Names that another version of the rules filed are filed anew.
+func TestLinksOfOtherRules(t *testing.T) {
+	fs := vfs.NewMem()
+	x := openFixture(t, fs, Config{}, nil)
+	x.commit(doc("a", "Org:Acme", "Org:Acme Ltd"))
+	x.link()
+	op, err := x.l.of(g).rows.json(keyPosition, position{Seq: 2, Rules: linkage.Version - 1})
+	require.NoError(t, err)
+	require.NoError(t, x.st.Write(t.Context(), []store.Op{op, {Graph: g, Space: space, Key: []byte("b"), DeletePrefix: true}}, true))
+	require.NotEmpty(t, x.problems())
+	require.NoError(t, x.st.Close())
+	x = openFixture(t, fs, Config{}, nil)
+	x.link()
+	require.Equal(t, []string{"Acme ~ Acme Ltd legal suffix active"}, x.matches())
 	x.verify()
 }
 

@@ -2,6 +2,7 @@ package milvus
 
 import (
 	"context"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -58,6 +59,11 @@ func TestRealMilvus(t *testing.T) {
 	address := os.Getenv("FACTMILL_REAL_MILVUS")
 	if address == "" {
 		t.Skip("NOT RUN: no Milvus; `make real/milvus` starts one, then set FACTMILL_REAL_MILVUS=127.0.0.1:19630")
+	}
+	if conn, err := net.DialTimeout("tcp", address, 5*time.Second); err != nil {
+		t.Skipf("NOT RUN: nobody listens at %s (%v); `make real/milvus` starts a Milvus", address, err)
+	} else {
+		require.NoError(t, conn.Close())
 	}
 	conform(t, func() *Copy {
 		c, err := New(Config{Address: address, Graph: "test " + t.Name(), Embedder: "hash-1", Size: 256, Timeout: 30 * time.Second})
