@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/testkit"
+	"github.com/factmill/factmill/services/committer"
 )
 
 // namePairs are pairs of names that broke others.
@@ -274,4 +278,71 @@ func namesInOneDocument(t *testing.T, n int) {
 	one := ask[api.EntityReply](f.cluster, "g", "query.entity", api.EntityGet{ID: x.entities[0].ID})
 	require.True(t, one.Cluster == nil || len(one.Cluster.Members) <= 200)
 	f.sound("g")
+}
+
+// fan are names whose vectors lie in a plane, each 17 degrees from the next: neighbours link (cosine 0.956), those three apart are not alike (0.63).
+var fan = []string{"Quellor", "Breskin", "Vontopi", "Hadruma"}
+
+func fanVectors(texts []string) [][]float64 {
+	out := [][]float64{}
+	for _, s := range texts {
+		v := []float64{0, 0, 1}
+		if i := slices.Index(fan, s); i >= 0 {
+			a := float64(i) * 17 * math.Pi / 180
+			v = []float64{math.Cos(a), math.Sin(a), 0}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Likeness does not carry from name to name: a chain of alike names whose ends are not alike is parted, the same way from each of them,
+// and shown whole while the model is away.
+func TestAChainOfLikenessIsParted(t *testing.T) {
+	m := testkit.NewModel(t, testkit.ModelOptions{Name: "fan:1"})
+	m.SetEmbed(func(c testkit.ModelEmbedCall) testkit.ModelEmbedReply {
+		body, _ := json.Marshal(map[string]any{"model": c.Model, "embeddings": fanVectors(c.Texts)})
+		return testkit.ModelEmbedReply{RawBody: string(body)}
+	})
+	dir := t.TempDir()
+	build := func(deps app.Deps) (app.Service, error) {
+		return committer.New(committer.Config{Dir: dir, ModelURL: m.URL()}, deps)
+	}
+	f := newFleet(t, fleetOptions{Fake: map[string]func(app.Deps) (app.Service, error){"committer": build}})
+	f.putSchema("g", schemaOf(map[string][]string{"Software": slices.Clone(fan)}))
+	f.putSettings("g", map[string]string{"embedder": "ollama", "ollama.embed_model": "fan:1"})
+	f.run("g", map[string]any{"documents": []map[string]any{doc("a", "We use Quellor. We use Vontopi."), doc("b", "We use Hadruma. We use Breskin.")}})
+	x := parseExport(t, f.exported("g", 0))
+	require.Equal(t, []string{"breskin ~ quellor cosine active", "breskin ~ vontopi cosine active", "hadruma ~ vontopi cosine active"}, matchesOf(x))
+
+	// Of three links alike, the one that sorts last by its ids is left out.
+	last := slices.MaxFunc(x.matches, func(a, b graph.MatchRow) int { return strings.Compare(a.A+a.B, b.A+b.B) })
+	ids := map[string][]string{} // members by entity
+	for _, e := range x.entities {
+		r := ask[api.EntityReply](f.cluster, "g", "query.entity", api.EntityGet{ID: e.ID})
+		require.Empty(t, r.Cluster.Unchecked)
+		for _, n := range r.Cluster.Members {
+			ids[e.ID] = append(ids[e.ID], n.ID)
+		}
+		if e.ID == last.A || e.ID == last.B {
+			require.Len(t, r.Cluster.LeftOut, 1)
+			require.Equal(t, last.ID, r.Cluster.LeftOut[0].ID)
+		}
+	}
+	require.NotEqual(t, ids[fingerprint.EntityID("Software", "quellor")], ids[fingerprint.EntityID("Software", "hadruma")])
+	for e, members := range ids {
+		require.Less(t, len(members), 4)
+		for _, n := range members {
+			require.Equal(t, members, ids[n], "%s and %s", e, n)
+		}
+	}
+	f.sound("g")
+
+	m.SetEmbed(func(testkit.ModelEmbedCall) testkit.ModelEmbedReply {
+		return testkit.ModelEmbedReply{Status: 404, Message: "model \"fan:1\" not found"}
+	})
+	f.restart("committer") // the vectors of names are in a cache
+	r := ask[api.EntityReply](f.cluster, "g", "query.entity", api.EntityGet{Name: "Quellor"})
+	require.Len(t, r.Cluster.Members, 4)
+	require.Contains(t, r.Cluster.Unchecked, "fan:1")
 }

@@ -94,12 +94,13 @@ func (v *view) clusterOf(e store.EntityFold) (*cluster, error) {
 	return c.part(e.ID, clusters, removed), nil
 }
 
-// strength orders links: what a person confirmed is stronger than all that was found.
+// strength orders links by their scores as they are shown: what a person confirmed is stronger than all that was found.
 func strength(m store.Match) float64 {
+	s := graph.Round6(m.Score)
 	if m.State() == store.MatchConfirmed {
-		return 1 + m.Score
+		s++
 	}
-	return m.Score
+	return s
 }
 
 // follow looks at every match of an entity.

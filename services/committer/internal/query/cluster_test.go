@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -238,7 +239,7 @@ func TestClusterIsOfNoOrder(t *testing.T) {
 			}
 		}
 		read := func(rows, entities []string) map[string]string {
-			d := newDesk(t)
+			d := newDeskWith(t, store.Options{Dir: "d", FS: vfs.NewMem()})
 			defer d.st.Close()
 			d.q.WithNames(&cosines{v: v})
 			for i, e := range entities {
