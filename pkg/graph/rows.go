@@ -140,6 +140,7 @@ type MatchRow struct {
 	Method string  `json:"method"`
 	Score  float64 `json:"score"`
 	State  string  `json:"state"`
+	Why    string  `json:"why,omitempty"` // of a link that a cluster leaves out: who is kept apart by that; replies only
 }
 
 // CandidateRow of the export. Chunk is a chunk id.

@@ -49,6 +49,9 @@ func (p *printer) cluster(id string, c *api.Cluster) {
 		p.f("  left out, to keep apart what is not one")
 		for _, m := range c.LeftOut[:min(len(c.LeftOut), shownMembers)] {
 			p.f("    %s ~ %s  (%s)  match %s", orID(m.AName, m.A), orID(m.BName, m.B), by(m), m.ID)
+			if m.Why != "" {
+				p.f("      for %s", m.Why)
+			}
 		}
 		if more := c.LeftOutTotal - shownMembers; more > 0 {
 			p.f("    … and %s", Count(more, "more link", "more links"))

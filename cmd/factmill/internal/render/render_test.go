@@ -122,6 +122,7 @@ func TestEntityCluster(t *testing.T) {
 		Cluster: &api.Cluster{ID: "a", Name: "B", Members: []api.Member{{ID: "a", Name: "A\x1b"}, {ID: "b", Name: "B"}, {ID: "c", Name: "C"}},
 			Links:   []graph.MatchRow{row("m1", "a", "c", "order", 0.985, "confirmed"), row("m2", "a", "b", "typo", 0.93, "active")},
 			LeftOut: []graph.MatchRow{row("m3", "b", "d", "embedding", 0.9, "active")}, LeftOutTotal: 1, Cut: true, Unchecked: "no model"}}
+	r.Cluster.LeftOut[0].Why = "A and D were rejected"
 	for range 25 {
 		r.Unclear = append(r.Unclear, row("m4", "b", "e", "short name", 0.7, "unclear"))
 	}
@@ -137,6 +138,7 @@ func TestEntityCluster(t *testing.T) {
     to take one out: factmill review reject --id MATCH
   left out, to keep apart what is not one
     B ~ D  (embedding, 0.90)  match m3
+      for A and D were rejected
     there is more than is looked at: this is a part of what is linked
     the likeness of names was not looked at: no model
   perhaps the same, to be decided: factmill review approve|reject --id MATCH

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ type component struct {
 	entities map[string]store.EntityFold
 	links    map[pair]store.Match
 	unclear  []store.Match
-	rejected []linkage.Pair
+	apart    map[pair]string // that must not be in one cluster, and why
 	rows     int
 	cut      bool
 	// unchecked says why no cosine was looked at.
@@ -66,13 +67,14 @@ type cluster struct {
 	members []store.EntityFold // by id
 	links   []store.Match      // strongest first
 	leftOut []store.Match      // weakest first
+	sides   [][2][]string      // of leftOut: what its ends are in one cluster with
 	unclear []store.Match      // of its members, strongest first
 	of      *component
 }
 
 // clusterOf finds the cluster of an entity, which is of itself alone where nothing links it.
 func (v *view) clusterOf(e store.EntityFold) (*cluster, error) {
-	c := &component{v: v, entities: map[string]store.EntityFold{e.ID: e}, links: map[pair]store.Match{}, ids: []string{e.ID}}
+	c := &component{v: v, entities: map[string]store.EntityFold{e.ID: e}, links: map[pair]store.Match{}, apart: map[pair]string{}, ids: []string{e.ID}}
 	for i := 0; i < len(c.ids); i++ {
 		if err := c.follow(c.ids[i]); err != nil {
 			return nil, err
@@ -82,9 +84,12 @@ func (v *view) clusterOf(e store.EntityFold) (*cluster, error) {
 	if len(c.links) == 0 {
 		return c.part(e.ID, nil, nil), nil
 	}
-	apart, err := c.apart()
-	if err != nil {
+	if err := c.keepApart(); err != nil {
 		return nil, err
+	}
+	apart := make([]linkage.Pair, 0, len(c.apart))
+	for p := range c.apart {
+		apart = append(apart, linkage.Pair{A: p[0], B: p[1]})
 	}
 	scored := make([]linkage.ScoredLink, 0, len(c.links))
 	for p, m := range c.links {
@@ -121,7 +126,7 @@ func (c *component) follow(id string) error {
 		case m.Linked():
 			return c.link(m, other)
 		case m.State() == store.MatchRejected:
-			c.rejected = append(c.rejected, linkage.Pair{A: m.A, B: m.B})
+			c.apart[pairOf(m.A, m.B)] = whyRejected
 		default:
 			c.unclear = append(c.unclear, m)
 		}
@@ -156,11 +161,14 @@ func (c *component) link(m store.Match, other string) error {
 
 // part is the cluster of an entity. Ends of a link that was left out are in two clusters.
 func (c *component) part(id string, clusters [][]string, removed []linkage.ScoredLink) *cluster {
-	out := &cluster{of: c}
-	ids := []string{id}
-	if i := slices.IndexFunc(clusters, func(l []string) bool { _, ok := slices.BinarySearch(l, id); return ok }); i >= 0 {
-		ids = clusters[i]
+	with := func(id string) []string {
+		if i := slices.IndexFunc(clusters, func(l []string) bool { _, ok := slices.BinarySearch(l, id); return ok }); i >= 0 {
+			return clusters[i]
+		}
+		return []string{id}
 	}
+	out := &cluster{of: c}
+	ids := with(id)
 	in := make(map[string]bool, len(ids))
 	for _, m := range ids {
 		in[m] = true
@@ -175,6 +183,7 @@ func (c *component) part(id string, clusters [][]string, removed []linkage.Score
 	for _, l := range removed {
 		if in[l.A] || in[l.B] {
 			out.leftOut = append(out.leftOut, c.links[pairOf(l.A, l.B)])
+			out.sides = append(out.sides, [2][]string{with(l.A), with(l.B)})
 		}
 	}
 	for _, m := range c.unclear {
@@ -187,22 +196,34 @@ func (c *component) part(id string, clusters [][]string, removed []linkage.Score
 	return out
 }
 
+// why says which members of two clusters keep them apart: the first by their ids.
+func (c *component) why(some, others []string) string {
+	for _, a := range some {
+		for _, b := range others {
+			if why := c.apart[pairOf(a, b)]; why != "" {
+				x, y := c.entities[a], c.entities[b]
+				return fmt.Sprintf("%s and %s %s", x.Display(), y.Display(), why)
+			}
+		}
+	}
+	return ""
+}
+
 func stronger(a, b store.Match) int {
 	return cmp.Or(cmp.Compare(strength(b), strength(a)), strings.Compare(a.A, b.A), strings.Compare(a.B, b.B))
 }
 
-// apart lists the pairs that must not be in one cluster. What a person confirmed, only a rejection parts; ends of a link of their own are
-// parted by nothing else either.
-func (c *component) apart() ([]linkage.Pair, error) {
-	out := c.rejected
+const whyRejected = "were rejected"
+
+// keepApart finds the pairs that must not be in one cluster. What a person confirmed, only a rejection parts; ends of a link of their own
+// are parted by nothing else either.
+func (c *component) keepApart() error {
 	if len(c.ids) < 3 {
-		return out, nil
+		return nil
 	}
-	decided, err := c.decided()
-	if err != nil {
-		return nil, err
+	if err := c.decided(); err != nil {
+		return err
 	}
-	out = append(out, decided...)
 	confirmed := c.sets(func(m store.Match) bool { return m.State() == store.MatchConfirmed })
 	free := func(a, b string) bool {
 		_, linked := c.links[pairOf(a, b)]
@@ -216,40 +237,50 @@ func (c *component) apart() ([]linkage.Pair, error) {
 	for i, a := range c.ids {
 		for j := i + 1; j < len(c.ids); j++ {
 			if err := c.v.tick(); err != nil {
-				return nil, err
+				return err
 			}
-			if b := c.ids[j]; !free(a, b) && linkage.Compare(&names[i], &names[j], linkage.Options{}).Outcome == linkage.Vetoed {
-				out = append(out, linkage.Pair{A: a, B: b})
+			b := c.ids[j]
+			if free(a, b) {
+				continue
+			}
+			if v := linkage.Compare(&names[i], &names[j], linkage.Options{}); v.Outcome == linkage.Vetoed {
+				c.keep(a, b, fmt.Sprintf("exclude each other (%s)", v.Method))
 			}
 		}
 	}
-	unlike, err := c.unlike(free)
-	return append(out, unlike...), err
+	return c.unlike(free)
+}
+
+// keep notes a pair, with the first reason that there is.
+func (c *component) keep(a, b, why string) {
+	if p := pairOf(a, b); c.apart[p] == "" {
+		c.apart[p] = why
+	}
 }
 
 // decided are the pairs of the component that a person rejected; one that does not match by itself has no row among the matches.
-func (c *component) decided() (out []linkage.Pair, err error) {
+func (c *component) decided() error {
 	for _, id := range c.ids {
 		err := c.v.sn.Verdicts(store.Verdict{A: id}, func(d store.Verdict) error {
 			if d.A != id {
 				return store.ErrStop
 			}
 			if _, ok := c.entities[d.B]; ok && d.State == store.MatchRejected {
-				out = append(out, linkage.Pair{A: d.A, B: d.B})
+				c.keep(d.A, d.B, whyRejected)
 			}
 			return c.v.tick()
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // unlike are the pairs that hang together by the likeness of names alone, and whose own names are not alike.
-func (c *component) unlike(free func(a, b string) bool) (out []linkage.Pair, err error) {
+func (c *component) unlike(free func(a, b string) bool) error {
 	if c.v.names == nil {
-		return nil, nil
+		return nil
 	}
 	cosine := func(m store.Match) bool {
 		return m.State() == store.MatchActive && m.Method == string(linkage.Cosine)
@@ -275,24 +306,24 @@ func (c *component) unlike(free func(a, b string) bool) (out []linkage.Pair, err
 		}
 	}
 	if len(pairs) == 0 {
-		return nil, nil
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.v.ctx, namesTimeout)
 	defer cancel()
 	v, drop, err := c.v.names.NameVectors(ctx, c.v.sn.Graph(), names)
 	if err != nil && c.v.ctx.Err() == nil && (errors.Is(err, vectors.ErrAway) || errors.Is(err, vectors.ErrHubClosed) || ctx.Err() != nil) {
 		c.unchecked = err.Error()
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, p := range pairs {
-		if embed.Cosine(v[at[p[0]]], v[at[p[1]]]) < drop {
-			out = append(out, linkage.Pair{A: p[0], B: p[1]})
+		if s := embed.Cosine(v[at[p[0]]], v[at[p[1]]]); s < drop {
+			c.keep(p[0], p[1], fmt.Sprintf("are not alike (%.2f)", s))
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // sets gives each entity a number that those share with it which hang together over the links that admit lets through.
@@ -357,6 +388,11 @@ func (c *cluster) show(b *budget, out *api.EntityReply) (err error) {
 	}
 	if r.LeftOut, err = c.of.rowsOf(c.leftOut, maxShown, b); err != nil {
 		return err
+	}
+	for i := range r.LeftOut {
+		if why := c.of.why(c.sides[i][0], c.sides[i][1]); b.take(12 + textCost(why)) {
+			r.LeftOut[i].Why = why
+		}
 	}
 	out.Cluster = r
 	return nil

@@ -203,6 +203,9 @@ func TestClusterKeepsApart(t *testing.T) {
 			got := d.resolved(c.of)
 			require.Equal(t, c.members, memberNames(got.Cluster.Members))
 			require.Equal(t, c.out, shown(got.Cluster.LeftOut))
+			for _, m := range got.Cluster.LeftOut {
+				require.Regexp(t, `^(Ana Xu and Cid Zu|Cid Zu and Ana Xu) (are not alike \(0\.10\)|were rejected)$|^Task [56] and Task [56] exclude each other \(numbers\)$`, m.Why)
+			}
 			require.Contains(t, got.Cluster.Unchecked, c.why)
 			require.Equal(t, c.why == "", got.Cluster.Unchecked == "")
 		})
