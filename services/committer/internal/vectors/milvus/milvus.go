@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,6 +112,9 @@ const (
 	maxPut = 500
 )
 
+// dialTimeout is how long a server may take to accept a connection.
+const dialTimeout = 3 * time.Second
+
 // Copy is a vectors.Copy. It connects when it is first used, and anew after the connection failed.
 type Copy struct {
 	cfg  Config
@@ -135,6 +139,14 @@ func New(cfg Config) (*Copy, error) {
 	}
 	c := newCopy(cfg)
 	c.dial = func(ctx context.Context) (api, error) {
+		// The client waits until its time is up for a server that is not there.
+		probe, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", c.cfg.Address)
+		if err != nil {
+			return nil, err
+		}
+		if err := probe.Close(); err != nil {
+			return nil, err
+		}
 		return client.NewClient(ctx, client.Config{Address: c.cfg.Address, Username: c.cfg.Username, Password: c.cfg.Password, DBName: c.cfg.Database})
 	}
 	return c, nil
