@@ -47,7 +47,10 @@ func (c *cli) entityCmd() *cobra.Command {
 		Long: `Show one entity: its mentions, its property values and the relations it stands in, each with the sentences that say so.
 
 Name it by id, or by --type and name. A name alone does where only one type has it, and so does another
-name that texts use for the entity. Case, spacing, accents, hyphens, a dot at the end and "the" before a name do not matter.`,
+name that texts use for the entity. Case, spacing, accents, hyphens, a dot at the end and "the" before a name do not matter.
+
+Links are read through: what is linked to the entity is shown with it, by which method and score, and its
+relations are shown too. A link is taken apart with "factmill review reject --id MATCH"; --raw shows the entity alone.`,
 		Example: "  factmill entity --type Person 'Ada Lovelace'\n  factmill entity 'acme ltd' --json\n  factmill entity 5f1c…",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			var err error
@@ -65,6 +68,7 @@ name that texts use for the entity. Case, spacing, accents, hyphens, a dot at th
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "the entity's `type`")
+	f.BoolVar(&req.Raw, "raw", false, "the entity alone, without what is linked to it")
 	f.IntVar(&req.Limit, "limit", 0, "evidence and relations shown (default 50)")
 	f.Uint64Var(&req.AsOf, "as-of", 0, "as of this commit `sequence`")
 	f.StringVar(&req.Offsets, "offsets", "", "count offsets in `bytes`, runes or utf16")

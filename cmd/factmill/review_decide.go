@@ -47,7 +47,7 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			return c.decided(ctx, cmd, "review."+verb, req, verb+"d")
+			return c.decided(ctx, cmd, "review."+verb, req, map[string]string{"approve": "approved", "reject": "rejected"}[verb])
 		}),
 	}
 	f := cmd.Flags()

@@ -16,7 +16,7 @@ func (c *cli) searchCmd() *cobra.Command {
 	var metadata []string
 	cmd := &cobra.Command{
 		SuggestFor: []string{"find", "query", "grep"}, Use: "search QUERY", Short: "Search entities, relations and texts", Args: cobra.MinimumNArgs(1),
-		Long:    "Search names and texts, best first: by their words, by the vectors of names and texts (--mode vector; misspelt names, and with a model what means the same), or by both\n(--mode hybrid). Unreviewed candidates are never among the hits.",
+		Long:    "Search names and texts, best first: by their words, by the vectors of names and texts (--mode vector; misspelt names, and with a model what means the same), or by both\n(--mode hybrid). Unreviewed candidates are never among the hits. Entities that are linked are one hit; --raw shows each.",
 		Example: "  factmill search 'telescope mirror'\n  factmill search ada --kinds entity --label Person\n  factmill search 'ada lovelase' --mode hybrid\n  factmill search grant --scope public --metadata year=2024 --limit 20",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if req.Q = strings.Join(args, " "); strings.TrimSpace(req.Q) == "" {
@@ -48,6 +48,7 @@ func (c *cli) searchCmd() *cobra.Command {
 	f.StringArrayVar(&req.Filters.Documents, "document", nil, "only from the document with this `key`; repeats")
 	f.StringArrayVar(&req.Filters.Scope, "scope", nil, "only from documents with this scope `label`; repeats")
 	f.StringArrayVar(&metadata, "metadata", nil, "only from documents with this metadata, as `name=value`; repeats")
+	f.BoolVar(&req.Raw, "raw", false, "each entity for itself, whatever is linked to it")
 	f.StringVar(&req.Mode, "mode", "", "lexical (default), vector or hybrid")
 	f.IntVar(&req.Limit, "limit", 0, "hits shown (default 10, at most 100)")
 	f.Uint64Var(&req.AsOf, "as-of", 0, "as of this commit `sequence`")

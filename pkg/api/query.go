@@ -31,7 +31,7 @@ type StatsReply struct {
 
 // EntityGet asks for one entity by id, or by type and name; by name alone when one type has it. Of a name, case, white space,
 // a dot at the end, accents, hyphens and a leading article do not count; a name that mentions are written with (an alias) will do
-// where only one entity has it.
+// where only one entity has it. Unless raw is set, links are read through: see EntityReply.
 type EntityGet struct {
 	ID      string `json:"id,omitempty"`
 	Type    string `json:"type,omitempty"`
@@ -39,14 +39,48 @@ type EntityGet struct {
 	AsOf    uint64 `json:"as_of,omitempty"`
 	Limit   int    `json:"limit,omitempty"` // evidence and relations a page; default 50
 	Offsets string `json:"offsets,omitempty"`
+	Raw     bool   `json:"raw,omitempty"`
 }
 
-// EntityReply is an entity and the relations it stands in.
+// EntityReply is an entity and the relations it stands in; with a cluster those of all its members, the asked one's first, each with
+// the ends that it has.
 type EntityReply struct {
 	Seq            uint64              `json:"seq"`
 	Entity         graph.EntityRow     `json:"entity"`
 	Relations      []graph.RelationRow `json:"relations"`
 	RelationsTotal int                 `json:"relations_total"`
+	// Cluster is absent where no link begins at the entity, and with raw.
+	Cluster *Cluster `json:"cluster,omitempty"`
+	// Unclear matches of the members wait for a person: the strongest, at most 50; absent with raw.
+	Unclear      []graph.MatchRow `json:"unclear,omitempty"`
+	UnclearTotal int              `json:"unclear_total,omitempty"`
+}
+
+// Cluster is what hangs together over links (matches that are active or confirmed) with no two members that must stay apart: none that
+// were rejected, whose names exclude each other, or that only likeness links and that are not alike. It is the same from each of its
+// members. Rejecting the match of two members keeps these two apart.
+type Cluster struct {
+	ID      string   `json:"id"`   // the least of its members'
+	Name    string   `json:"name"` // of the member that is mentioned most, then the smallest
+	Members []Member `json:"members"`
+	// Links between members, strongest first, and those to others that were left out to keep members apart, weakest first; at most 500 of each.
+	Links        []graph.MatchRow `json:"links"`
+	LinksTotal   int              `json:"links_total"`
+	LeftOut      []graph.MatchRow `json:"left_out"`
+	LeftOutTotal int              `json:"left_out_total"`
+	// Cut says that the bounds were met: over 200 members, 2,000 links or 20,000 matches. There is more, and it may differ by member.
+	Cut bool `json:"cut"`
+	// Unchecked says why the likeness of names was not looked at; absent when it was, or did not matter.
+	Unchecked string `json:"unchecked,omitempty"`
+}
+
+// Member is an entity of a cluster.
+type Member struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Type      string `json:"type,omitempty"`
+	Mentions  int    `json:"mentions,omitempty"`
+	Documents int    `json:"documents,omitempty"`
 }
 
 // Filters of a search.
@@ -58,7 +92,8 @@ type Filters struct {
 }
 
 // Search asks for entities, relations and chunks by their words (mode lexical, the default), for entities and chunks by the vectors of
-// names and texts (vector), or for both, fused by rank (hybrid). as_of goes with lexical only. Filters hold in every mode.
+// names and texts (vector), or for both, fused by rank (hybrid). as_of goes with lexical only. Filters hold in every mode. The entities of one cluster are one hit,
+// the best of them; raw shows each.
 type Search struct {
 	Q       string   `json:"q"`
 	Mode    string   `json:"mode,omitempty"`
@@ -67,6 +102,7 @@ type Search struct {
 	Limit   int      `json:"limit,omitempty"` // default 10, at most 100
 	AsOf    uint64   `json:"as_of,omitempty"`
 	Offsets string   `json:"offsets,omitempty"`
+	Raw     bool     `json:"raw,omitempty"`
 }
 
 // Hit is one result.
@@ -76,6 +112,15 @@ type Hit struct {
 	Score   float64         `json:"score"`
 	Snippet string          `json:"snippet,omitempty"`
 	Row     json.RawMessage `json:"row"`
+	// Cluster is what an entity is linked to; of each member id and name. Members that the filters leave nothing of are not shown.
+	Cluster *HitCluster `json:"cluster,omitempty"`
+}
+
+// HitCluster is the cluster of a hit; query.entity tells more.
+type HitCluster struct {
+	ID      string   `json:"id"`
+	Members []Member `json:"members"`
+	Cut     bool     `json:"cut,omitempty"`
 }
 
 // SearchReply lists hits, best first.

@@ -132,12 +132,15 @@ type RelationRow struct {
 // MatchRow of the export: two entities that may be one thing. A is the lesser id.
 type MatchRow struct {
 	A      string  `json:"a"`
+	AName  string  `json:"a_name,omitempty"` // replies only
 	B      string  `json:"b"`
+	BName  string  `json:"b_name,omitempty"` // replies only
 	ID     string  `json:"id"`
 	Kind   string  `json:"kind"`
 	Method string  `json:"method"`
 	Score  float64 `json:"score"`
 	State  string  `json:"state"`
+	Why    string  `json:"why,omitempty"` // of a link that a cluster leaves out: who is kept apart by that; replies only
 }
 
 // CandidateRow of the export. Chunk is a chunk id.

@@ -262,6 +262,26 @@ func (s *space) Thresholds(ctx context.Context, graph string) (link, drop float6
 	return link, drop, nil
 }
 
+// NameVectors implements query.Names.
+func (s *space) NameVectors(ctx context.Context, graph string, names []string) (v [][]float32, drop float64, err error) {
+	p, err := s.settings(graph)
+	if err != nil {
+		return nil, 0, err
+	}
+	e, err := s.hub.Embedder(ctx, graph)
+	if err != nil {
+		return nil, 0, err
+	}
+	if v, err = e.Embed(ctx, names); err == nil {
+		err = embed.Check(e, len(names), v)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: graph %s: %w", vectors.ErrAway, graph, err)
+	}
+	_, drop = p.Resolver.WithDefaults().Thresholds(e.Thresholds())
+	return v, drop, nil
+}
+
 // Needed implements links.Vectors.
 func (s *space) Needed(graph string) uint64 {
 	st, ok := s.hub.Status(graph)

@@ -70,6 +70,8 @@ func Entity(w io.Writer, r api.EntityReply) error {
 	for _, m := range firstEvidence(e.Evidence, 3) {
 		p.f("    %s  %s", Quote(m.Quote, quoteWidth), place(m))
 	}
+	p.cluster(e.ID, r.Cluster)
+	p.unclear(r.Unclear, r.UnclearTotal)
 	p.properties(e.Properties)
 	if len(r.Relations) > 0 {
 		p.f("  relations")
@@ -240,6 +242,7 @@ func (p *printer) hit(no int, h api.Hit) {
 		var e graph.EntityRow
 		if json.Unmarshal(h.Row, &e) == nil {
 			p.f("%d. %s  (%s)  %s", no, e.Name, e.Type, h.ID)
+			p.also(h)
 			for _, m := range firstEvidence(e.Evidence, 1) {
 				p.f("     %s  %s", Quote(m.Quote, quoteWidth), place(m))
 			}

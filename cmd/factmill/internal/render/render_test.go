@@ -114,6 +114,42 @@ func TestEntity(t *testing.T) {
 `, b.String())
 }
 
+func TestEntityCluster(t *testing.T) {
+	row := func(id, a, b, method string, score float64, state string) graph.MatchRow {
+		return graph.MatchRow{ID: id, A: a, AName: strings.ToUpper(a), B: b, BName: strings.ToUpper(b), Method: method, Score: score, State: state}
+	}
+	r := api.EntityReply{Entity: graph.EntityRow{ID: "b", Name: "B", Type: "Person"}, UnclearTotal: 30,
+		Cluster: &api.Cluster{ID: "a", Name: "B", Members: []api.Member{{ID: "a", Name: "A\x1b"}, {ID: "b", Name: "B"}, {ID: "c", Name: "C"}},
+			Links:   []graph.MatchRow{row("m1", "a", "c", "order", 0.985, "confirmed"), row("m2", "a", "b", "typo", 0.93, "active")},
+			LeftOut: []graph.MatchRow{row("m3", "b", "d", "embedding", 0.9, "active")}, LeftOutTotal: 1, Cut: true, Unchecked: "no model"}}
+	r.Cluster.LeftOut[0].Why = "A and D were rejected"
+	for range 25 {
+		r.Unclear = append(r.Unclear, row("m4", "b", "e", "short name", 0.7, "unclear"))
+	}
+	var b strings.Builder
+	require.NoError(t, Entity(&b, r))
+	waits := strings.Repeat("    B ~ E  (short name, 0.70)  match m4\n", 20)
+	require.Equal(t, `B  (Person)
+  id        b
+  mentions  0
+  also known as
+    A\x1b  (typo, 0.93)  match m2
+    C  (over A, order, 0.98, confirmed)  match m1
+    to take one out: factmill review reject --id MATCH
+  left out, to keep apart what is not one
+    B ~ D  (embedding, 0.90)  match m3
+      for A and D were rejected
+    there is more than is looked at: this is a part of what is linked
+    the likeness of names was not looked at: no model
+  perhaps the same, to be decided: factmill review approve|reject --id MATCH
+`+waits+`    … and 10 more
+`, b.String())
+	b.Reset()
+	require.NoError(t, Hits(&b, api.SearchReply{Hits: []api.Hit{{Kind: "entity", ID: "b", Row: json.RawMessage(`{"name":"B","type":"Person"}`),
+		Cluster: &api.HitCluster{ID: "a", Members: []api.Member{{ID: "c", Name: "C"}, {ID: "a", Name: "A\n"}, {ID: "b", Name: "B"}}}}}}))
+	require.Equal(t, "1. B  (Person)  b\n     also known as A\\n, C\n", b.String())
+}
+
 func TestEvidence(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, Evidence(&b, api.EvidenceReply{ID: "r1", Kind: "relation", Total: 1, Next: "c2", Evidence: []graph.Evidence{

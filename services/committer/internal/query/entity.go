@@ -17,7 +17,8 @@ const (
 )
 
 // Entity answers query.entity: the entity with its mentions and properties, and the relations it stands in, those that begin
-// at it first, each list at most a page.
+// at it first, each list at most a page. Unless the request is raw, the entity comes with its cluster, and the relations are those of
+// all its members.
 func (q *Queries) Entity(ctx context.Context, name string, req api.EntityGet) (api.EntityReply, error) {
 	out := api.EntityReply{Relations: []graph.RelationRow{}}
 	limit, bad := limited("limit", req.Limit, defaultPage, maxPage)
@@ -37,13 +38,31 @@ func (q *Queries) Entity(ctx context.Context, name string, req api.EntityGet) (a
 			return err
 		}
 		rest := *b/2 + half
-		return v.relationsOf(e.ID, limit, &rest, &out)
+		ids := []string{e.ID}
+		if !req.Raw {
+			c, err := v.clusterOf(e)
+			if err != nil {
+				return err
+			}
+			part := rest / 2
+			rest -= part
+			if err := c.show(&part, &out); err != nil {
+				return err
+			}
+			rest += part
+			for _, m := range c.members {
+				if m.ID != e.ID {
+					ids = append(ids, m.ID)
+				}
+			}
+		}
+		return v.relationsOf(ids, limit, &rest, &out)
 	})
 	return out, err
 }
 
-// relationsOf lists and counts an entity's relations.
-func (v *view) relationsOf(id string, limit int, b *budget, out *api.EntityReply) error {
+// relationsOf lists and counts the relations of entities, each once.
+func (v *view) relationsOf(ids []string, limit int, b *budget, out *api.EntityReply) error {
 	full := false
 	add := func(e store.Edge) error {
 		if err := v.tick(); err != nil {
@@ -68,15 +87,25 @@ func (v *view) relationsOf(id string, limit int, b *budget, out *api.EntityReply
 		out.Relations = append(out.Relations, row)
 		return nil
 	}
-	if err := v.sn.Out(id, "", add); err != nil {
-		return err
+	among := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		among[id] = true
 	}
-	return v.sn.In(id, "", func(e store.Edge) error {
-		if e.Other == id { // a relation to itself was listed as an outgoing one
-			return nil
+	for _, id := range ids {
+		if err := v.sn.Out(id, "", add); err != nil {
+			return err
 		}
-		return add(e)
-	})
+		err := v.sn.In(id, "", func(e store.Edge) error {
+			if among[e.Other] { // listed where it begins
+				return nil
+			}
+			return add(e)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // find is the entity that a request names by id, by type and name, or by a name that only one has.

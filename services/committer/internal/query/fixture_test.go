@@ -60,8 +60,14 @@ type desk struct {
 
 func newDesk(tb testing.TB) *desk {
 	tb.Helper()
+	return newDeskWith(tb, store.Options{Dir: tb.TempDir()})
+}
+
+func newDeskWith(tb testing.TB, o store.Options) *desk {
+	tb.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	st, err := store.Open(context.Background(), store.Options{Dir: tb.TempDir(), CacheBytes: 8 << 20, MemTableBytes: 4 << 20, Now: func() time.Time { return at }})
+	o.CacheBytes, o.MemTableBytes, o.Now = 8<<20, 4<<20, func() time.Time { return at }
+	st, err := store.Open(context.Background(), o)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, st.Close()) })
 	_, ok := st.Graph(g, true)

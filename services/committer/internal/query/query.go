@@ -28,6 +28,7 @@ type Queries struct {
 	st      *store.Store
 	schemas Schemas
 	vectors Vectors // nil: none
+	names   Names   // nil: none
 	// maxGroup is the constant, less in tests.
 	maxGroup int
 }
@@ -58,7 +59,9 @@ func (q *Queries) open(ctx context.Context, name string, seq uint64, offsets str
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("active schema of %s: %w", name, err), sn.Close())
 	}
-	return newView(ctx, sn, sch, unit), nil
+	v := newView(ctx, sn, sch, unit)
+	v.names = q.names
+	return v, nil
 }
 
 // with runs fn on a view and closes it. A graph that does not exist is fn(nil).

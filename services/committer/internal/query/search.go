@@ -51,7 +51,9 @@ type search struct {
 	want   int // chunks looked at closely
 	hits   []hit
 	read   map[docAt]store.Stated
-	cut    bool // the filters left too few of the nearest vectors that are looked at
+	cut    bool                // the filters left too few of the nearest vectors that are looked at
+	raw    bool                // every entity is a hit of its own
+	part   map[string]*cluster // by member: the clusters that were met
 }
 
 // Search answers query.search: entities by their names (the whole name, its beginning, its words), relations by the words of
@@ -59,7 +61,8 @@ type search struct {
 // best first. Question words and other function words count only where the query has nothing else. Scores lie between 0 and
 // about 2 and compare hits of one reply only. Mode vector finds entities and chunks by the cosine of their name or text to the query, which is the score, 0…1; mode
 // hybrid fuses that with the list of the words by ranks (fuse), with scores up to 2/61. Nothing that waits for review is found. Filters: a label admits entities of that type or below it, relations of
-// that type, and chunks that mention such an entity; the others admit documents, and what is shown rests on those alone.
+// that type, and chunks that mention such an entity; the others admit documents, and what is shown rests on those alone. Unless the request
+// is raw, the entities of one cluster are one hit, the best of them.
 func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.SearchReply, error) {
 	out := api.SearchReply{Hits: []api.Hit{}}
 	limit, bad := limited("limit", req.Limit, defaultHits, maxHits)
@@ -80,7 +83,8 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 		}
 		v.filter = docs
 		out.Seq = v.sn.Seq()
-		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{}}
+		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{},
+			raw: req.Raw, part: map[string]*cluster{}}
 		s.setLabels(req.Filters.Labels)
 		if err := q.find(s, req.Mode, kinds, limit); err != nil {
 			return err
@@ -103,14 +107,17 @@ func (q *Queries) find(s *search, mode string, kinds map[string]bool, limit int)
 		if err := s.weigh(); err != nil {
 			return err
 		}
-		return s.near(q.vectors, kinds, limit)
+		if s.raw {
+			return s.near(q.vectors, kinds, limit, s.nearEntity)
+		}
+		return s.near(q.vectors, kinds, limit, s.nearCluster)
 	}
 	if err := s.run(kinds); err != nil {
 		return err
 	}
 	byWords := s.hits
 	s.hits = nil
-	if err := s.near(q.vectors, kinds, s.want); err != nil {
+	if err := s.near(q.vectors, kinds, s.want, s.nearEntity); err != nil {
 		return err
 	}
 	s.hits = fuse(byWords, s.hits)
@@ -219,11 +226,19 @@ func (s *search) order() error {
 // fill makes the rows of the best hits.
 func (s *search) fill(limit int, out *api.SearchReply) error {
 	b := newBudget()
+	shown := map[*cluster]bool{}
 	for _, h := range s.hits {
 		if len(out.Hits) == limit {
 			break
 		}
 		before := *b
+		c, err := s.clusterOf(h)
+		if err != nil {
+			return err
+		}
+		if c != nil && shown[c] {
+			continue
+		}
 		row, snip, ok, err := s.row(h, b)
 		if err != nil {
 			return err
@@ -239,7 +254,14 @@ func (s *search) fill(limit int, out *api.SearchReply) error {
 		if !b.take(160 + textCost(snip)) {
 			break
 		}
-		out.Hits = append(out.Hits, api.Hit{Kind: h.kind, ID: h.id, Score: h.score, Snippet: snip, Row: raw})
+		hit := api.Hit{Kind: h.kind, ID: h.id, Score: h.score, Snippet: snip, Row: raw}
+		if c != nil {
+			shown[c] = true
+			if hit.Cluster, err = s.members(c, b); err != nil {
+				return err
+			}
+		}
+		out.Hits = append(out.Hits, hit)
 	}
 	return nil
 }

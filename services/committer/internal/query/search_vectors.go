@@ -43,7 +43,7 @@ func (q *Queries) WithVectors(v Vectors) *Queries {
 }
 
 // near adds the hits by vector to s.hits, at least want of each kind where the filters leave so many, best first; the score is the cosine to the query.
-func (s *search) near(src Vectors, kinds map[string]bool, want int) error {
+func (s *search) near(src Vectors, kinds map[string]bool, want int, entity func(vectors.Hit) (hit, bool, error)) error {
 	var labels []string
 	if kinds[hitEntity] {
 		counts, err := s.v.sn.Counts()
@@ -58,7 +58,7 @@ func (s *search) near(src Vectors, kinds map[string]bool, want int) error {
 		slices.Sort(labels)
 	}
 	if len(labels) > 0 {
-		if err := s.nearest(src, vectors.Entity, labels, want, s.nearEntity); err != nil {
+		if err := s.nearest(src, vectors.Entity, labels, want, entity); err != nil {
 			return err
 		}
 	}
@@ -110,19 +110,37 @@ func (s *search) nearEntity(f vectors.Hit) (hit, bool, error) {
 	if err != nil || !ok || !s.admitsLabel(e.Label) {
 		return hit{}, false, err
 	}
-	if s.v.filter != nil {
-		ok = false
-		err := s.v.sn.Mentions(e.ID, "", func(m store.MentionSupport) (err error) {
-			if ok, err = s.v.admits(m.DocID); ok && err == nil {
-				return store.ErrStop
-			}
-			return errors.Join(err, s.v.tick())
-		})
-		if err != nil || !ok {
-			return hit{}, false, err
-		}
+	if ok, err := s.v.mentioned(e.ID); err != nil || !ok {
+		return hit{}, false, err
 	}
 	return hit{kind: hitEntity, id: e.ID, score: f.Score}, true, nil
+}
+
+// mentioned says whether an admitted document names an entity.
+func (v *view) mentioned(id string) (ok bool, err error) {
+	if v.filter == nil {
+		return true, nil
+	}
+	err = v.sn.Mentions(id, "", func(m store.MentionSupport) (err error) {
+		if ok, err = v.admits(m.DocID); ok && err == nil {
+			return store.ErrStop
+		}
+		return errors.Join(err, v.tick())
+	})
+	return ok, err
+}
+
+// nearCluster admits an entity whose cluster has none that was admitted: the nearest of its members.
+func (s *search) nearCluster(f vectors.Hit) (hit, bool, error) {
+	if s.part[f.ID] != nil {
+		return hit{}, false, nil
+	}
+	h, ok, err := s.nearEntity(f)
+	if err != nil || !ok {
+		return h, false, err
+	}
+	_, err = s.clusterOf(h)
+	return h, true, err
 }
 
 // nearChunk admits an open chunk of an admitted document.

@@ -19,6 +19,7 @@ type view struct {
 	schema *schema.Schema
 	unit   string
 	filter *filter // nil: every document
+	names  Names   // nil: none
 
 	steps uint
 	// Two generations: what was used since the last turn, and what was used before.
