@@ -47,8 +47,8 @@ real/milvus: ## start a real Milvus on 127.0.0.1:19630 and run the suite of vect
 
 .PHONY: test/real
 test/real: ## the tests against real servers that make real/… set up; says which are absent
-	go test -tags real ./integration -run '^TestReal' -v -timeout 180m
 	FACTMILL_REAL_MILVUS=$${FACTMILL_REAL_MILVUS:-127.0.0.1:19630} go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
+	go test -tags real ./integration -run '^TestReal' -v -timeout 180m
 
 .PHONY: test/short
 test/short: ## unit tests without the end-to-end ones
