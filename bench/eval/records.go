@@ -108,27 +108,32 @@ type Records struct {
 	Records, Names int // Names: distinct ones, folded
 	Nameless       int // records without any name: nothing can be found about them
 	Gold           int // pairs of records of one person
+	Vetoed         int // of these, pairs whose names exclude each other
 	ByWay          map[string]*RecordTally
 }
 
 // RunRecords links the records in every way. Pairs of names are those that share a blocking key, with a cosine also those near each other.
 func RunRecords(ctx context.Context, records []Record, e embed.Embedder) (*Records, error) {
 	r := &Records{Records: len(records), ByWay: map[string]*RecordTally{}}
-	persons := map[string]int{}
+	persons := map[string][]*linkage.Name{}
 	for _, x := range records {
-		r.Gold += persons[x.Person]
-		persons[x.Person]++
+		n := linkage.Prepare("Person", x.Name, nil)
+		for _, o := range persons[x.Person] {
+			r.Gold++
+			if linkage.Compare(o, &n, linkage.Options{}).Outcome == linkage.Vetoed {
+				r.Vetoed++
+			}
+		}
+		persons[x.Person] = append(persons[x.Person], &n)
+		if x.Name == "" {
+			r.Nameless++
+		}
 	}
 	for _, way := range RecordWays {
 		r.ByWay[way] = &RecordTally{Count: Count{Gold: r.Gold}}
 	}
 	names := group(records, func(x Record) string { return x.Name })
 	r.Names = len(names)
-	for _, x := range records {
-		if x.Name == "" {
-			r.Nameless++
-		}
-	}
 	link, drop := e.Thresholds()
 	err := eachPair(ctx, names, e, func(p namePair) {
 		cosine := p.methods.WithCosine(p.cosine, link, drop)
@@ -298,6 +303,9 @@ func (r *Records) Print(w io.Writer, set string) error {
 		t := r.ByWay[way]
 		p.line("%-26s %8d %6d %6d   %.3f  %.3f  %.3f   %7d %6d", way, t.Compared, t.Found, t.Right, t.Precision(), t.Recall(), t.F1(), t.Unclear, t.UnclearSame)
 	}
+	t := r.ByWay[recordCosine]
+	p.line("of the %d pairs of one person that %s leaves apart %d are unclear, in %d the names exclude each other, in the others nothing speaks for the names",
+		r.Gold-t.Right, recordCosine, t.UnclearSame, r.Vetoed)
 	return p.err
 }
 
