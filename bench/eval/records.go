@@ -309,10 +309,11 @@ func (r *Records) Print(w io.Writer, set string) error {
 	return p.err
 }
 
-// PrintRecords measures the sets in dir and writes a table for each; when dir is not there it says so.
+// PrintRecords measures the sets in dir and writes a table for each; when they are not there it says so.
 func PrintRecords(ctx context.Context, w io.Writer, dir string, e embed.Embedder) error {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		_, err := fmt.Fprintf(w, "\nNOT MEASURED: records of persons, for there is no %s: make real/febrl fetches them\n", dir)
+	first := filepath.Join(dir, RecordSets[0][0])
+	if _, err := os.Stat(first); errors.Is(err, fs.ErrNotExist) {
+		_, err := fmt.Fprintf(w, "\nNOT MEASURED: records of persons, for there is no %s: make real/febrl fetches them\n", first)
 		return err
 	}
 	p := &printer{w: w}
