@@ -29,6 +29,7 @@ func Job(w io.Writer, s api.JobStatus) error {
 		p.work(s.Stages)
 	}
 	p.merge(s)
+	p.links(s)
 	for i, r := range s.Removed {
 		if i == shownFailures {
 			p.f("  removed     … and %s", Count(len(s.Removed)-i, "more", "more"))
@@ -187,6 +188,58 @@ func (p *printer) merge(s api.JobStatus) {
 	if m.Conflicts > 0 {
 		p.f("  conflicts   %s", Number(m.Conflicts))
 	}
+}
+
+// links is what was found between names behind the commit, and how many are still to be compared.
+func (p *printer) links(s api.JobStatus) {
+	if r := s.Stages.Resolution; r.Compared > 0 {
+		m := r.Matched
+		line := fmt.Sprintf("%s compared, %s linked", Count(r.Compared, "pair", "pairs"), Number(m.Fuzzy+m.Embedding+m.LLM))
+		line += listed([]counted{{m.Fuzzy, "by name"}, {m.Embedding, "by cosine"}, {m.LLM, "by a model"}})
+		if r.Unclear > 0 {
+			line += fmt.Sprintf(", %s unclear for review", Number(r.Unclear))
+		}
+		if r.CapLeft > 0 {
+			line += fmt.Sprintf(", %s not compared (caps)", Number(r.CapLeft))
+		}
+		if r.LLMRequests > 0 {
+			line += ", " + Count(r.LLMRequests, "model request", "model requests") + listed([]counted{{r.LLMFailed, "failed"}})
+		}
+		p.f("  links       %s", line)
+	}
+	if s.State != api.JobCommitted {
+		return
+	}
+	for _, x := range s.Progress {
+		if x.Stage != api.StageLinker || x.Waiting == 0 {
+			continue
+		}
+		line := Number(x.Waiting) + " to be compared or put before a model"
+		if x.Why != "" {
+			line += ": " + x.Why
+		}
+		p.f("  linker      %s", line)
+	}
+}
+
+// counted is a number of what.
+type counted struct {
+	n    int
+	what string
+}
+
+// listed writes what is not 0, in brackets.
+func listed(list []counted) string {
+	var parts []string
+	for _, c := range list {
+		if c.n > 0 {
+			parts = append(parts, Number(c.n)+" "+c.what)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // StageFailures is the failures of one stage.
