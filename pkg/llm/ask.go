@@ -46,7 +46,7 @@ type Question struct {
 	Read func(content string) error
 	// Repair is what a model is told after such a reply; fault is the error's message.
 	Repair func(fault string) string
-	// Afford, when given, is called before each call; its error ends the question.
+	// Afford, when given, is called before each call, with its slot in hand; its error ends the question.
 	Afford func(ctx context.Context) error
 	// Spent, when given, is called after each call that was answered.
 	Spent func(ctx context.Context, tokens int) error
@@ -129,18 +129,8 @@ func contextFor(messages []Message, room int) int {
 func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (Answer, error) {
 	wait := firstWait
 	for n := 1; ; n++ {
-		if q.Afford != nil {
-			if err := q.Afford(ctx); err != nil {
-				return Answer{}, err
-			}
-		}
-		ans, err := c.once(ctx, q, call, use)
-		if err == nil {
-			use.PromptTokens += ans.PromptTokens
-			use.CompletionTok += ans.ReplyTokens
-			if q.Spent != nil {
-				err = q.Spent(ctx, ans.PromptTokens+ans.ReplyTokens)
-			}
+		ans, over, err := c.once(ctx, q, call, use)
+		if over {
 			return ans, err
 		}
 		if ctx.Err() != nil {
@@ -176,17 +166,32 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 	}
 }
 
-func (c *Caller) once(ctx context.Context, q *Question, call Call, use *Usage) (Answer, error) {
+// once asks once. A slot is held from before Afford is asked until what was spent is counted, so that at most as many calls as there are
+// slots are not in the sums that Afford goes by. over: nothing is left to try.
+func (c *Caller) once(ctx context.Context, q *Question, call Call, use *Usage) (ans Answer, over bool, err error) {
 	if err := c.Slots.Take(ctx); err != nil {
-		return Answer{}, err
+		return Answer{}, false, err
 	}
 	defer c.Slots.Give()
 	if q.Begun != nil {
 		q.Begun()
 	}
+	if q.Afford != nil {
+		if err := q.Afford(ctx); err != nil {
+			return Answer{}, true, err
+		}
+	}
 	use.Requests++
 	start := time.Now()
-	ans, err := c.Client.Chat(ctx, call)
+	ans, err = c.Client.Chat(ctx, call)
 	use.Took += time.Since(start)
-	return ans, err
+	if err != nil {
+		return Answer{}, false, err
+	}
+	use.PromptTokens += ans.PromptTokens
+	use.CompletionTok += ans.ReplyTokens
+	if q.Spent != nil {
+		err = q.Spent(ctx, ans.PromptTokens+ans.ReplyTokens)
+	}
+	return ans, true, err
 }

@@ -23,6 +23,8 @@ import (
 const (
 	// maxBody of a response, far above what the limits of a call let a model write.
 	maxBody = 8 << 20
+	// maxTokens is what is believed of a count of tokens at most, far above what a model can hold.
+	maxTokens = 1 << 24
 	// digestFresh is how long a digest that fits is believed.
 	digestFresh = time.Second
 	// askTimeout of the small questions.
@@ -179,14 +181,37 @@ func (c *Client) Chat(ctx context.Context, call Call) (Answer, error) {
 		return Answer{}, c.failed(call.Model, err)
 	}
 	return Answer{
-		Content: r.Message.Content, PromptTokens: max(0, r.PromptEvalCount), ReplyTokens: max(0, r.EvalCount),
-		Cut: r.DoneReason == "length" || r.PromptEvalCount >= call.Context,
+		Content: r.Message.Content, PromptTokens: int(r.PromptEvalCount), ReplyTokens: int(r.EvalCount),
+		Cut: r.DoneReason == "length" || int(r.PromptEvalCount) >= call.Context && r.PromptEvalCount < maxTokens,
 	}, nil
+}
+
+// response is what is read of a chat's response.
+type response struct {
+	Message struct {
+		Content string `json:"content"`
+	} `json:"message"`
+	Done            bool   `json:"done"`
+	DoneReason      string `json:"done_reason"`
+	PromptEvalCount tokens `json:"prompt_eval_count"`
+	EvalCount       tokens `json:"eval_count"`
+}
+
+// tokens is a count as a server gives it: one that cannot be is 0 or maxTokens, so that no sum of them overflows.
+type tokens int
+
+// UnmarshalJSON implements json.Unmarshaler: no count costs the reply.
+func (t *tokens) UnmarshalJSON(b []byte) error {
+	*t = 0
+	if n, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		*t = tokens(min(n, maxTokens))
+	}
+	return nil
 }
 
 // chat posts the library's request and reads its response. The library's own call reads every reply through a new buffer of megabytes,
 // whose clearing costs more than the rest of a call.
-func (c *Client) chat(ctx context.Context, req *api.ChatRequest) (r api.ChatResponse, err error) {
+func (c *Client) chat(ctx context.Context, req *api.ChatRequest) (r response, err error) {
 	body, err := json.Marshal(req)
 	if err != nil {
 		return r, fmt.Errorf("encode a question: %w", err)

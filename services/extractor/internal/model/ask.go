@@ -87,8 +87,15 @@ func (a *Asker) Ask(ctx context.Context, q Question) (extract.Items, llm.Usage, 
 		Repair: repair, Begun: q.Begun, Log: []any{"graph", q.Graph, "job", q.Job},
 	}
 	if q.MaxTokens > 0 {
+		if err := a.spentAll(q); err != nil { // for this no slot is needed
+			return it, use, err
+		}
 		ask.Afford = func(ctx context.Context) error { return a.afford(ctx, q) }
-		ask.Spent = func(ctx context.Context, tokens int) error { _, err := a.count(ctx, q, tokens); return err }
+		// What was paid is counted, whoever has lost interest meanwhile.
+		ask.Spent = func(ctx context.Context, tokens int) error {
+			_, err := a.count(context.WithoutCancel(ctx), q, tokens)
+			return err
+		}
 	}
 	caller := llm.Caller{Client: a.Client, Slots: a.Slots, Log: a.Log}
 	ans, err := caller.Ask(ctx, ask, &use)
@@ -131,21 +138,23 @@ func (a *Asker) keep(ctx context.Context, q Question, key string, ans llm.Answer
 // maxJobs is of how many jobs the sums are remembered.
 const maxJobs = 256
 
-// afford fails when the job has spent what it may.
-func (a *Asker) afford(ctx context.Context, q Question) error {
+// spentAll fails when the job is known to have spent what it may.
+func (a *Asker) spentAll(q Question) error {
 	a.mu.Lock()
-	spent, known := a.spent[q.Graph+"/"+q.Job]
+	spent := a.spent[q.Graph+"/"+q.Job]
 	a.mu.Unlock()
-	if !known {
-		var err error
-		if spent, err = a.count(ctx, q, 0); err != nil {
-			return err
-		}
-	}
 	if spent < q.MaxTokens {
 		return nil
 	}
 	return &extract.Failure{Code: CodeBudget, Err: fmt.Errorf("job %s has spent %d tokens, extractor.max_tokens is %d", q.Job, spent, q.MaxTokens)}
+}
+
+// afford asks what all replicas have spent, and fails when that is all.
+func (a *Asker) afford(ctx context.Context, q Question) error {
+	if _, err := a.count(ctx, q, 0); err != nil {
+		return err
+	}
+	return a.spentAll(q)
 }
 
 func (a *Asker) count(ctx context.Context, q Question, tokens int) (int, error) {
@@ -158,6 +167,6 @@ func (a *Asker) count(ctx context.Context, q Question, tokens int) (int, error) 
 	if len(a.spent) >= maxJobs || a.spent == nil {
 		a.spent = map[string]int{}
 	}
-	a.spent[q.Graph+"/"+q.Job] = sum
+	a.spent[q.Graph+"/"+q.Job] = max(sum, a.spent[q.Graph+"/"+q.Job]) // answers overtake each other
 	return sum, nil
 }

@@ -225,6 +225,54 @@ func TestBudgetOfAJob(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Whoever waits for a slot looks at the sum again when it has one: what is spent too much is what was in flight at most.
+func TestBudgetIsCheckedWithASlot(t *testing.T) {
+	for slots, most := range map[int]int{1: 750, 3: 1050} { // 700, and 150 a call in flight, of which the last began under it
+		free := make(chan struct{})
+		m := testkit.NewModel(t, testkit.ModelOptions{Reply: func(testkit.ModelCall) testkit.ModelReply {
+			return testkit.ModelReply{Content: good, PromptTokens: 140, CompletionTokens: 10, Wait: free}
+		}})
+		s := newShelf()
+		a := newAsker(t, m.URL(), slots, s)
+		got := make(chan string, 12)
+		for i := range 12 {
+			go func() {
+				q := question(t, fmt.Sprint("chunk ", i))
+				q.MaxTokens = 700
+				got <- outcome(a.Ask(t.Context(), q))
+			}()
+		}
+		m.Await(t, slots)
+		close(free)
+		outcomes := map[string]int{}
+		for range 12 {
+			outcomes[testkit.Receive(t, "an outcome", got)]++
+		}
+		require.LessOrEqual(t, s.spent["gj"], most, "%d slots", slots)
+		require.GreaterOrEqual(t, s.spent["gj"], 700, "%d slots", slots)
+		require.Equal(t, map[string]int{"Ada:Person after 1": m.Count(), "token_budget after 0": 12 - m.Count()}, outcomes, "%d slots", slots)
+	}
+}
+
+// Counts that no model can have cost neither the reply nor a sum.
+func TestCountsThatCannotBe(t *testing.T) {
+	for given, want := range map[string][2]int{
+		`"prompt_eval_count":9223372036854775807,"eval_count":9223372036854775807`: {1 << 24, 1 << 24},
+		`"prompt_eval_count":4611686018427387904,"eval_count":4611686018427387904`: {1 << 24, 1 << 24},
+		`"prompt_eval_count":1e400,"eval_count":-9223372036854775808`:              {1 << 24, 0},
+		`"prompt_eval_count":"12","eval_count":"many"`:                             {12, 0},
+		`"prompt_eval_count":null,"eval_count":7.5`:                                {0, 7},
+		`"eval_count":[1]`: {0, 0},
+	} {
+		m := testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{
+			RawBody: fmt.Sprintf(`{"done":true,"done_reason":"stop",%s,"message":{"role":"assistant","content":%q}}`, given, good),
+		})})
+		it, use, err := newAsker(t, m.URL(), 1, newShelf()).Ask(t.Context(), question(t, "x"))
+		require.Equal(t, "Ada:Person after 1", outcome(it, use, err), given)
+		require.Equal(t, want, [2]int{use.PromptTokens, use.CompletionTok}, given)
+	}
+}
+
 func TestDigest(t *testing.T) {
 	m := testkit.NewModel(t, testkit.ModelOptions{Digest: strings.Repeat("a", 64)})
 	c, err := llm.NewClient(m.URL(), time.Second)
