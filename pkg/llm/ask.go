@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -128,6 +129,7 @@ func contextFor(messages []Message, room int) int {
 // call asks, again while the server is busy or breaks off. A slot is held only while it is asked.
 func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (Answer, error) {
 	wait := firstWait
+	defer c.Slots.setLate("")
 	for n := 1; ; n++ {
 		ans, over, err := c.once(ctx, q, call, use)
 		if over {
@@ -139,6 +141,7 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 		pause := wait + time.Duration(rand.Int64N(int64(wait)/2+1))
 		var away *AwayError
 		var status *StatusError
+		code := CodeError
 		switch {
 		case errors.As(err, &away):
 			return Answer{}, fault.Down(CodeAway, err)
@@ -146,6 +149,7 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 			if status.After > 0 {
 				pause = min(status.After, maxWait) + time.Duration(rand.Int64N(int64(firstWait)))
 			}
+			code = CodeBusy
 			if n >= tries {
 				return Answer{}, &fault.Error{Class: fault.Transient, Code: CodeBusy, Pause: true, Delay: pause, Err: err}
 			}
@@ -154,6 +158,7 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 		case errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusRequestTimeout, n >= tries:
 			return Answer{}, &Unusable{Code: CodeError, Attempt: use.Requests, Err: err}
 		}
+		c.Slots.setLate(fmt.Sprintf("%s: attempt %d of %d in %s: %s", code, n+1, tries, pause.Round(100*time.Millisecond), err))
 		c.Log.Debug("a model call will be tried again", append([]any{"attempt", n, "delay", pause, "error", err}, q.Log...)...)
 		wait *= 2
 		t := time.NewTimer(pause)
@@ -169,10 +174,11 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 // once asks once. A slot is held from before Afford is asked until what was spent is counted, so that at most as many calls as there are
 // slots are not in the sums that Afford goes by. over: nothing is left to try.
 func (c *Caller) once(ctx context.Context, q *Question, call Call, use *Usage) (ans Answer, over bool, err error) {
-	if err := c.Slots.Take(ctx); err != nil {
+	give, err := c.Slots.Take(ctx)
+	if err != nil {
 		return Answer{}, false, err
 	}
-	defer c.Slots.Give()
+	defer give()
 	if q.Begun != nil {
 		q.Begun()
 	}

@@ -252,6 +252,16 @@ func (c *Client) failed(name string, err error) error {
 	return fmt.Errorf("ask %s at %s: %w", name, c.url, err)
 }
 
+// Alive asks something small, to see whether the server answers at all.
+func (c *Client) Alive(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, askTimeout)
+	defer stop()
+	if _, err := c.api.List(ctx); err != nil {
+		return c.failed("for the list of models", err)
+	}
+	return nil
+}
+
 // Digest returns the digest of a model on the server. One that is want is believed for a while.
 func (c *Client) Digest(ctx context.Context, name, want string) (string, error) {
 	c.mu.Lock()
