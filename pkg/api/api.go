@@ -210,6 +210,9 @@ type Extraction struct {
 // Escalation counts of a job.
 type Escalation struct {
 	events.EscalationStats
+	// What the job has cost in all its attempts and over all replicas, also where nothing came of it.
+	SpentRequests int `json:"spent_requests"`
+	SpentTokens   int `json:"spent_tokens"`
 	Failures
 }
 

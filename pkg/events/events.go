@@ -231,6 +231,8 @@ type EscalationStats struct {
 	PromptTokens     int    `json:"prompt_tokens"`
 	CompletionTokens int    `json:"completion_tokens"`
 	CacheHits        int    `json:"cache_hits"`
+	// Asked are chunks of which a model was asked at all.
+	Asked int `json:"asked,omitempty"`
 	// Requests to the model, repairs and retries included, and the time they took.
 	Requests int   `json:"requests"`
 	Repaired int   `json:"repaired"`
@@ -248,6 +250,7 @@ func (s *EscalationStats) Add(o EscalationStats) {
 	s.PromptTokens += o.PromptTokens
 	s.CompletionTokens += o.CompletionTokens
 	s.CacheHits += o.CacheHits
+	s.Asked += o.Asked
 	s.Requests += o.Requests
 	s.Repaired += o.Repaired
 	s.Millis += o.Millis

@@ -118,6 +118,7 @@ func (m *models) extractor(s *schema.Schema, set settings.Extractor, fp string) 
 type unbounded struct{}
 
 func (unbounded) Spend(context.Context, string, string, int) (int, error) { return 0, nil }
+func (unbounded) Count(string, string, int, int) error                    { return nil }
 
 // ModelDigest asks the model server at address which digest a model has there.
 func ModelDigest(ctx context.Context, address, name string) (string, error) {

@@ -119,7 +119,7 @@ func TestLLM(t *testing.T) {
 	require.Equal(t, 3, out.Stats.Processed)
 	require.GreaterOrEqual(t, out.Escalation.Millis, int64(0))
 	out.Escalation.Millis = 0
-	require.Equal(t, &events.EscalationStats{Mode: "llm", Total: 3, Eligible: 3, Escalated: 3, Failed: 1, PromptTokens: 300, CompletionTokens: 30, Requests: 3}, out.Escalation)
+	require.Equal(t, &events.EscalationStats{Mode: "llm", Total: 3, Eligible: 3, Escalated: 3, Failed: 1, PromptTokens: 300, CompletionTokens: 30, Asked: 3, Requests: 3}, out.Escalation)
 
 	_, err = a.handle(events.PolicyRaise, "Bob works at Acme. ", "Carol is gone. ")
 	require.Equal(t, []any{fault.Document, "reply_refused"}, []any{fault.Of(err).Class, fault.Of(err).Code})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 )
 
@@ -55,6 +56,20 @@ func TestLists(t *testing.T) {
 	facts := api.RelationListReply{Relations: []graph.RelationRow{{Type: "WORKS_FOR", Source: "e1", SourceName: "Ada", Target: "e2", TargetName: "Acme", EvidenceTotal: 2,
 		Evidence: []graph.Evidence{{Document: "a.txt", Start: 0, End: 9, Quote: "Ada works", Confidence: 0.8}}}}}
 	require.Equal(t, "Ada  WORKS_FOR  Acme\n  “Ada works”  a.txt [0:9]  0.80\n  … and 1 more quote\n", shown(t, func(w io.Writer) error { return Facts(w, facts, true) }))
+}
+
+// What a model was asked, and what a job cost of which nothing else is known.
+func TestAsked(t *testing.T) {
+	for want, x := range map[string]api.Escalation{
+		"": {},
+		"12 of 12 eligible chunks: 5 asked, 7 failed; 5 requests, 750 tokens spent": {SpentRequests: 5, SpentTokens: 750,
+			EscalationStats: events.EscalationStats{Escalated: 12, Eligible: 12, Asked: 5, Failed: 7, Requests: 5, PromptTokens: 700, CompletionTokens: 50}},
+		"2 of 9 eligible chunks: 1 asked, 1 by kept replies; 4 requests, 1,200 tokens spent": {SpentRequests: 4, SpentTokens: 1200,
+			EscalationStats: events.EscalationStats{Escalated: 2, Eligible: 9, Asked: 1, CacheHits: 1, Requests: 1, PromptTokens: 100}},
+		"1 request, 1 token spent": {SpentRequests: 1, SpentTokens: 1},
+	} {
+		require.Equal(t, want, asked(x))
+	}
 }
 
 // What keeps an item out for good is told from what makes it a candidate.

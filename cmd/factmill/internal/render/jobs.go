@@ -113,10 +113,29 @@ func (p *printer) work(s api.Stages) {
 		}
 		p.f("  registry    %s", line)
 	}
-	if x := s.Escalation; x.Escalated > 0 {
-		p.f("  model       %s of %s eligible chunks, %s tokens", Number(x.Escalated), Number(x.Eligible),
-			Number(x.PromptTokens+x.CompletionTokens))
+	if line := asked(s.Escalation); line != "" {
+		p.f("  model       %s", line)
 	}
+}
+
+// asked says of which chunks a model was asked, what became of that, and what all of it cost, also in attempts that are forgotten.
+func asked(x api.Escalation) string {
+	var parts []string
+	if x.Escalated > 0 {
+		line := fmt.Sprintf("%s of %s eligible chunks: %s asked", Number(x.Escalated), Number(x.Eligible), Number(x.Asked))
+		if x.CacheHits > 0 {
+			line += ", " + Number(x.CacheHits) + " by kept replies"
+		}
+		if x.EscalationStats.Failed > 0 {
+			line += ", " + Number(x.EscalationStats.Failed) + " failed"
+		}
+		parts = append(parts, line)
+	}
+	requests, tokens := max(x.Requests, x.SpentRequests), max(x.PromptTokens+x.CompletionTokens, x.SpentTokens)
+	if requests+tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%s, %s spent", Count(requests, "request", "requests"), Count(tokens, "token", "tokens")))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // onlyCounted are the reasons that drop an item for good; with any other it waits for review, as a candidate.

@@ -28,6 +28,7 @@ type shelf struct {
 	mu    sync.Mutex
 	kept  map[string][]byte
 	spent map[string]int
+	asked int
 }
 
 func newShelf() *shelf { return &shelf{kept: map[string][]byte{}, spent: map[string]int{}} }
@@ -50,6 +51,14 @@ func (s *shelf) Spend(_ context.Context, g, job string, n int) (int, error) {
 	defer s.mu.Unlock()
 	s.spent[g+job] += n
 	return s.spent[g+job], nil
+}
+
+func (s *shelf) Count(g, job string, requests, tokens int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent[g+job] += tokens
+	s.asked += requests
+	return nil
 }
 
 func newAsker(t testing.TB, url string, slots int, s *shelf) *model.Asker {
@@ -124,6 +133,7 @@ func TestAsk(t *testing.T) {
 			a := newAsker(t, m.URL(), 1, s)
 			it, use, err := a.Ask(t.Context(), question(t, "BEGIN x\nAda\nEND x\n"))
 			require.Equal(t, c.want, outcome(it, use, err))
+			require.Equal(t, []int{use.Requests, use.PromptTokens + use.CompletionTok}, []int{s.asked, s.spent["gj"]}, "each is counted for the job")
 			require.Equal(t, err == nil, len(s.kept) == 1, "what can be used is kept, and nothing else")
 			if err == nil {
 				n := m.Count()
