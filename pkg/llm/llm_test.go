@@ -41,9 +41,13 @@ func code(err error) string {
 
 func TestRead(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"list":[]}`:                     "1 ",
-		`{"list":[]} and {"list":[1]}`:    "2 ",
-		`{"other":1} {"list":[]}`:         "2 ",
+		`{"list":[]}`:                  "1 ",
+		`{"list":[]} and {"list":[1]}`: "2 ",
+		`{"other":1} {"list":[]}`:      "2 ",
+		`{"list":[1],"list":[2]}`:      "1 ",
+		`{"list":1,"list":2}`:          "1 " + llm.CodeInvalid,
+		`{"list":[],"a":1,"a":2}`:      "1 ",
+		`{"list":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`: "0 " + llm.CodeInvalid,
 		`{"other":1}`:                     "1 " + llm.CodeInvalid,
 		`<think>{"list":[]}</think> none`: "0 " + llm.CodeProse,
 		`<think>{"list":[]}`:              "0 " + llm.CodeEmpty,

@@ -6,22 +6,22 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/llm"
+	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/extractor/internal/extract"
 )
 
-// Parse reads a reply: thoughts, fences and prose around the JSON are taken off, known variants of its shape are mapped. A later value that
-// has the shape of an answer takes the place of an earlier one, list by list, unless it says nothing. The error is an *llm.ReplyError.
+// Parse reads a reply: thoughts, fences and prose around the JSON are taken off, known variants of its shape are mapped. Several
+// values that have the shape of an answer are one: what a later one says of an item takes the place of what an earlier one said of it. The error is an *llm.ReplyError.
 // Nothing in a reply is believed: what an item is worth is the validator's to say.
 func Parse(raw string) (extract.Items, error) {
 	var out answer
 	err := llm.Read(raw, answerKeys, func(v any) error {
 		a, err := shape(v)
-		if len(a.entities) > 0 {
-			out.entities = a.entities
-		}
-		if len(a.relations) > 0 {
-			out.relations = a.relations
+		if err == nil {
+			out.entities = later(out.entities, a.entities, entityKey)
+			out.relations = later(out.relations, a.relations, relationKey)
 		}
 		return err
 	})
@@ -33,6 +33,25 @@ func Parse(raw string) (extract.Items, error) {
 
 // answer is a reply in its own shape: lists of objects.
 type answer struct{ entities, relations []object }
+
+// later puts the items of a later value behind those of the earlier ones, and in the place of what was said of the same before.
+func later(before, now []object, key func(object) string) []object {
+	if len(before) == 0 || len(now) == 0 {
+		return append(before, now...)
+	}
+	said := map[string]bool{}
+	for _, o := range now {
+		said[key(o)] = true
+	}
+	before = slices.DeleteFunc(before, func(o object) bool { return said[key(o)] })
+	return append(before, now...)
+}
+
+func entityKey(o object) string { return fingerprint.Fold(text(o, nameKeys...)) }
+
+func relationKey(o object) string {
+	return strings.Join([]string{fingerprint.Fold(text(o, sourceKeys...)), fingerprint.Fold(text(o, targetKeys...)), schema.FoldLabel(text(o, relationKeys...))}, "\x00")
+}
 
 // Names under which the parts of a reply are known.
 var (
@@ -70,7 +89,7 @@ func shape(v any) (answer, error) {
 			return answer{}, err
 		}
 		var a answer
-		es, rs := llm.First(v, entitiesKeys...), llm.First(v, relationsKeys...)
+		es, rs := every(v, entitiesKeys), every(v, relationsKeys)
 		if es == nil && rs == nil {
 			// One level of wrapping, as in {"result": {...}}.
 			for _, k := range llm.Sorted(v) {
@@ -89,6 +108,23 @@ func shape(v any) (answer, error) {
 		return a, nil
 	}
 	return answer{}, llm.Bad(llm.CodeInvalid, "the reply is a %T, not an object", v)
+}
+
+// every is what stands under the names of one part: of several lists one.
+func every(o object, keys []string) any {
+	var all []any
+	for _, k := range keys {
+		if v := o[k]; v != nil {
+			all = append(all, v)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return llm.Joined(all...)
 }
 
 // objects makes a list of objects of what stands for one. What is no object in it becomes an empty one, which the validator counts.

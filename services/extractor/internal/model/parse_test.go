@@ -119,7 +119,20 @@ func TestParse(t *testing.T) {
 		`{entities: [{"name":"A","type":"T"}], relations: []}`:                          llm.CodeInvalid,
 		`{"entities":[{"name":"A","type":"T"} {"name":"B","type":"T"}],"relations":[]}`: llm.CodeInvalid,
 		`{"entities":[{"name":"A","type":"T"}],"relations":[ // none` + "\n]}":          llm.CodeInvalid,
-		// Several values: the later ones, list by list.
+		// Several values are one: of the same item the later one counts, and nothing is lost.
+		`{"entities":[{"name":"A","type":"T"}]}{"entities":[{"name":"B","type":"T"}]}`:                                                                                               "A:T; B:T",
+		"{\"entities\":[{\"name\":\"A\",\"type\":\"T\"}]}\nAnd:\n{\"entities\":[{\"name\":\"B\",\"type\":\"T\"}]}":                                                                   "A:T; B:T",
+		`{"entities":[{"name":"A","type":"T"},{"name":"B","type":"T"}]} No: {"entities":[{"name":"a","type":"P"}]}`:                                                                  "B:T; a:P",
+		`{"relations":[{"source":"A","target":"B","type":"R"}]} {"relations":[{"source":"A","target":"B","type":"r","assertion":"opinion"},{"source":"B","target":"A","type":"R"}]}`: "A>B:r opinion; B>A:R",
+		// A name twice in one object.
+		`{"entities":[{"name":"A","type":"T"}],"entities":[{"name":"B","type":"T"}]}`:                   "A:T; B:T",
+		`{"Entities":[{"name":"A","type":"T"}],"relations":[],"entities":[{"name":"B","type":"T"}]}`:    "A:T; B:T",
+		`{"entities":[{"name":"A","type":"T"}],"nodes":[{"name":"B","type":"T"}]}`:                      "A:T; B:T",
+		`{"entities":{"name":"A","type":"T"},"entities":{"name":"B","type":"T"}}`:                       "A:T; B:T",
+		`{"entities":[{"name":"A","type":"T"}],"entities":null}`:                                        "A:T",
+		`{"entities":[{"name":"A","type":"T","name":"B"}]}`:                                             llm.CodeInvalid,
+		`{"entities":[{"name":"A","type":"T","type":"U"}]}`:                                             "A:U",
+		`{"entities":[{"name":"A","type":"T","properties":{"a":1},"properties":{"b":2}}]}`:              "A:T a=1 b=2",
 		`{"entities":[{"name":"A","type":"T"}]} {"relations":[{"source":"A","target":"B","type":"R"}]}`: "A:T; A>B:R",
 		`{"entities":[],"relations":[]} {"entities":[{"name":"A","type":"T"}],"relations":[]}`:          "A:T",
 		`{"entities":[{"name":"A","type":"T"}]} {"entities":[],"relations":[]}`:                         "A:T",
