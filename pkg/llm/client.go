@@ -104,7 +104,7 @@ func NewClient(address string, timeout time.Duration) (*Client, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("ollama.url is %q: it must be an http or https address", address)
+		return nil, fmt.Errorf("ollama.url is %q: it must be an http or https address", address[strings.LastIndexByte(address, '@')+1:])
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
