@@ -215,6 +215,10 @@ type ExtractionStats struct {
 	Entities   int             `json:"entities"`
 	Relations  int             `json:"relations"`
 	Properties int             `json:"properties"`
+	// Items that were only counted, and those that a person can decide on, each once; and the reasons of both together.
+	Discarded int `json:"discarded,omitempty"`
+	Undecided int `json:"undecided,omitempty"`
+	Reasons   int `json:"reasons,omitempty"`
 }
 
 // StageEscalation is the stage of failures of a model beside the rules.

@@ -190,6 +190,8 @@ func (s *Stage) read(ctx context.Context, e *events.Chunked, p *plan, trace stri
 		out.Escalation = &n
 	}
 	out.Extraction.Dropped = v.Dropped()
+	n := v.Items()
+	out.Stats.Discarded, out.Stats.Undecided, out.Stats.Reasons = n.Dropped, n.Undecided, n.Reasons
 	return out, nil
 }
 

@@ -42,6 +42,7 @@ type Validator struct {
 	noCandidates bool
 
 	tally   map[tallyKey]*graph.Dropped
+	items   Tally
 	kept    []int // by place in the raw entities: place among the kept ones, or -1
 	names   []string
 	reasons []string
@@ -106,7 +107,24 @@ func (v *Validator) Dropped() []graph.Dropped {
 	return out
 }
 
-func (v *Validator) count(kind, label, sample string, reasons []string) {
+// Tally is how many items were not kept, each once.
+type Tally struct {
+	Dropped, Undecided int // only counted; for a person to decide on
+	Reasons            int // of both together
+}
+
+// Items returns how many items were not kept so far.
+func (v *Validator) Items() Tally { return v.items }
+
+// count counts an item that is not kept, and each of its reasons; undecided says that a person could decide on it.
+func (v *Validator) count(kind, label, sample string, reasons []string, undecided bool) {
+	v.items.Reasons += len(reasons)
+	if undecided {
+		v.items.Undecided++
+	} else {
+		v.items.Dropped++
+	}
+	candidate := undecided && !v.noCandidates
 	if v.tally == nil {
 		v.tally = map[tallyKey]*graph.Dropped{}
 	}
@@ -122,10 +140,13 @@ func (v *Validator) count(kind, label, sample string, reasons []string) {
 			d = &graph.Dropped{Kind: kind, Label: key.label, Reason: r, Sample: clip(collapse(sample), maxTextRunes)}
 			v.tally[key] = d
 		}
-		if d.Sample == "" {
+		if d.Sample == "" || !candidate && d.Count == d.Candidates { // what is only counted is seen nowhere else
 			d.Sample = clip(collapse(sample), maxTextRunes)
 		}
 		d.Count++
+		if candidate {
+			d.Candidates++
+		}
 	}
 	if v.explain != nil {
 		v.explain(kind, label, clip(collapse(sample), maxTextRunes), append([]string(nil), reasons...))
@@ -278,7 +299,7 @@ func (c *chunk) fullName(of, name string) string {
 // orphans counts the properties of an entity that is not kept: their holder does not exist.
 func (c *chunk) orphans(list []extract.Property) {
 	for i := range list {
-		c.count(graph.KindProperty, list[i].Name, valueText(list[i].Value), []string{graph.ReasonUnresolvedEndpoint})
+		c.count(graph.KindProperty, list[i].Name, valueText(list[i].Value), []string{graph.ReasonUnresolvedEndpoint}, false)
 	}
 }
 
@@ -303,7 +324,7 @@ func (c *chunk) discard(item graph.CandidateItem) {
 	if item.Kind == graph.KindRelation {
 		sample = item.SourceText + " → " + item.TargetText
 	}
-	c.count(item.Kind, item.Label, sample, c.reasons)
+	c.count(item.Kind, item.Label, sample, c.reasons, !drops(c.reasons))
 	if c.noCandidates || drops(c.reasons) {
 		return
 	}

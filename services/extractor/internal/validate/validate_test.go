@@ -390,3 +390,27 @@ func TestAnyItems(t *testing.T) {
 		}
 	})
 }
+
+// Items are counted once, reasons each; what a person can decide on is told from what is only counted.
+func TestItemsAreCountedOnce(t *testing.T) {
+	smaug := scoredAt(entity("Dragon", "Smaug"), 0.4) // two reasons, one candidate
+	zed := scoredAt(entity("Dragon", "Zed"), 0.1)     // three reasons, only counted
+	for _, none := range []bool{false, true} {
+		v := New(parse(t, testSchema), settings.Default().Extractor, Options{Extractor: "llm", NoCandidates: none})
+		v.Chunk("Bob met Smaug.", 0, extract.Items{Entities: []extract.Entity{entity("Person", "Bob"), smaug, zed}})
+		require.Equal(t, Tally{Dropped: 1, Undecided: 1, Reasons: 5}, v.Items())
+		seen := map[string][2]int{}
+		for _, d := range v.Dropped() {
+			seen[d.Reason] = [2]int{d.Count, d.Candidates}
+			if d.Reason == graph.ReasonUndeclaredLabel && !none {
+				require.Equal(t, "Zed", d.Sample, "what is seen nowhere else")
+			}
+		}
+		one := map[bool]int{false: 1}[none]
+		require.Equal(t, map[string][2]int{
+			graph.ReasonUndeclaredLabel: {2, one}, graph.ReasonEntityBand: {1, one}, graph.ReasonNoEvidence: {1, 0}, graph.ReasonBelowFloor: {1, 0},
+		}, seen)
+	}
+}
+
+func scoredAt(e extract.Entity, v float64) extract.Entity { e.Confidence = extract.Scored(v); return e }
