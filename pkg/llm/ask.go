@@ -141,6 +141,8 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 		pause := wait + time.Duration(rand.Int64N(int64(wait)/2+1))
 		var away *AwayError
 		var status *StatusError
+		var body *BodyError
+		errors.As(err, &body)
 		code := CodeError
 		switch {
 		case errors.As(err, &away):
@@ -155,8 +157,14 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 			}
 		case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 			return Answer{}, fault.Down(CodeAway, err)
+		case body != nil && body.TooLarge: // it would be as large again
+			return Answer{}, &Unusable{Code: CodeInvalid, Reply: body.Head, Attempt: use.Requests, Err: err}
 		case errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusRequestTimeout, n >= tries:
-			return Answer{}, &Unusable{Code: CodeError, Attempt: use.Requests, Err: err}
+			no := &Unusable{Code: CodeError, Attempt: use.Requests, Err: err}
+			if body != nil {
+				no.Reply = body.Head
+			}
+			return Answer{}, no
 		}
 		c.Slots.setLate(fmt.Sprintf("%s: attempt %d of %d in %s: %s", code, n+1, tries, pause.Round(100*time.Millisecond), err))
 		c.Log.Debug("a model call will be tried again", append([]any{"attempt", n, "delay", pause, "error", err}, q.Log...)...)

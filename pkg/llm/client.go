@@ -77,6 +77,16 @@ type AwayError struct {
 func (e *AwayError) Error() string { return e.Err.Error() }
 func (e *AwayError) Unwrap() error { return e.Err }
 
+// BodyError is a response that cannot be read. Head is how it begins.
+type BodyError struct {
+	Head     string
+	TooLarge bool
+	Err      error
+}
+
+func (e *BodyError) Error() string { return e.Err.Error() }
+func (e *BodyError) Unwrap() error { return e.Err }
+
 // Client speaks to one model server. It is safe for concurrent use.
 type Client struct {
 	url     string // for people
@@ -130,7 +140,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, maxBody), resp.Body}
+		}{io.LimitReader(resp.Body, maxBody+1), resp.Body}
 		return resp, nil
 	}
 	defer resp.Body.Close()
@@ -227,11 +237,14 @@ func (c *Client) chat(ctx context.Context, req *api.ChatRequest) (r response, er
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
+	switch {
+	case len(raw) > maxBody:
+		return r, &BodyError{Head: Clip(string(raw[:2*keptReply]), keptReply), TooLarge: true, Err: fmt.Errorf("the response is larger than %d bytes", maxBody)}
+	case err != nil:
 		return r, err
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return r, fmt.Errorf("the response is not what a model server sends: %w", err)
+		return r, &BodyError{Head: Clip(string(raw), keptReply), Err: fmt.Errorf("the response is not what a model server sends: %w", err)}
 	}
 	return r, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -83,7 +84,11 @@ func (p *printer) items(in *api.DocumentItems) {
 		if i.Rule != "" {
 			by += "/" + i.Rule
 		}
-		t.Row("  "+i.Outcome, i.Kind, i.Label, text, Confidence(i.Confidence), fmt.Sprintf("%d:%d", i.Start, i.End), by, strings.Join(i.Reasons, ", "))
+		confidence := Confidence(i.Confidence)
+		if slices.Contains(i.Reasons, graph.ReasonBadConfidence) {
+			confidence = "none" // what was given is no confidence
+		}
+		t.Row("  "+i.Outcome, i.Kind, i.Label, text, confidence, fmt.Sprintf("%d:%d", i.Start, i.End), by, strings.Join(i.Reasons, ", "))
 	}
 	p.table(t)
 	for _, d := range in.Dropped { // the candidates stand in the table

@@ -104,7 +104,7 @@ func TestItemsOfADocument(t *testing.T) {
 	r := api.DocumentReply{State: "open", Document: graph.DocumentRow{Key: "a"}, Items: &api.DocumentItems{
 		Items: []api.ItemRow{
 			{Outcome: "candidate", Kind: "relation", Label: "OWNS", SourceText: "Bela Hugoson", Text: "Bela Hugoson owns", Confidence: 0.5, Reasons: []string{"unresolved_endpoint"}},
-			{Outcome: "candidate", Kind: "property", Label: "born", SourceText: "Bob", Text: "in May", Confidence: 0.5, Reasons: []string{"bad_value"}},
+			{Outcome: "candidate", Kind: "property", Label: "born", SourceText: "Bob", Text: "in May", Reasons: []string{"bad_value", "bad_confidence"}},
 		},
 		Dropped: []graph.Dropped{
 			{Kind: "relation", Label: "OWNS", Reason: "unresolved_endpoint", Count: 1, Candidates: 1},
@@ -115,7 +115,7 @@ func TestItemsOfADocument(t *testing.T) {
   0 chunks
   OUTCOME    KIND      LABEL  TEXT                      CONFIDENCE  SPAN  FOUND BY  WHY
   candidate  relation  OWNS   Bela Hugoson → (nothing)        0.50  0:0             unresolved_endpoint
-  candidate  property  born   Bob = in May                    0.50  0:0             bad_value
+  candidate  property  born   Bob = in May                    none  0:0             bad_value, bad_confidence
   dropped 2 items: entity Dragon, undeclared_label, such as “Smaug”
 `, shown(t, func(w io.Writer) error { return Document(w, r) }))
 }

@@ -185,6 +185,26 @@ func TestFailureKeepsTheReply(t *testing.T) {
 	require.Less(t, len(f.Reply), 1010)
 }
 
+// What is no response of a model server keeps its beginning as well; one that is too large is not asked for again.
+func TestFailureKeepsTheResponse(t *testing.T) {
+	for want, body := range map[string]string{
+		"model_error after 4":   "<html>a proxy</html>",
+		"reply_invalid after 1": `{"done":true,"message":{"content":"` + strings.Repeat("x", 9<<20) + `"}}`,
+	} {
+		m := testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{RawBody: body})})
+		it, use, err := newAsker(t, m.URL(), 1, newShelf()).Ask(t.Context(), question(t, "x"))
+		require.Equal(t, want, outcome(it, use, err))
+		var f *extract.Failure
+		require.ErrorAs(t, err, &f)
+		require.True(t, strings.HasPrefix(body, strings.TrimSuffix(f.Reply, "…")))
+		require.NotEmpty(t, f.Reply)
+		require.Less(t, len(f.Reply), 1010)
+		if use.Requests == 1 {
+			require.ErrorContains(t, err, "the response is larger than 8388608 bytes")
+		}
+	}
+}
+
 // A server that is not there, or has not the model, is a dependency that is down; a context that ends is no failure.
 func TestAway(t *testing.T) {
 	m := testkit.NewModel(t, testkit.ModelOptions{})

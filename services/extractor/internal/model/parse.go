@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -43,14 +44,20 @@ func later(before, now []object, key func(object) string) []object {
 	for _, o := range now {
 		said[key(o)] = true
 	}
-	before = slices.DeleteFunc(before, func(o object) bool { return said[key(o)] })
+	before = slices.DeleteFunc(before, func(o object) bool { k := key(o); return k != "" && said[k] })
 	return append(before, now...)
 }
 
-func entityKey(o object) string { return fingerprint.Fold(text(o, nameKeys...)) }
+func entityKey(o object) string {
+	if name := text(o, nameKeys...); name != "" {
+		return fingerprint.Fold(name)
+	}
+	return scalar(o["id"])
+}
 
 func relationKey(o object) string {
-	return strings.Join([]string{fingerprint.Fold(text(o, sourceKeys...)), fingerprint.Fold(text(o, targetKeys...)), schema.FoldLabel(text(o, relationKeys...))}, "\x00")
+	ids := byID{}
+	return strings.Join([]string{fingerprint.Fold(ids.end(o, sourceKeys)), fingerprint.Fold(ids.end(o, targetKeys)), schema.FoldLabel(text(o, relationKeys...))}, "\x00")
 }
 
 // Names under which the parts of a reply are known.
@@ -155,6 +162,7 @@ func objects(what string, v any) ([]object, error) {
 func items(a answer) (extract.Items, error) {
 	var out extract.Items
 	typed := len(a.entities) == 0
+	ids := identified(a.entities)
 	for _, o := range a.entities {
 		e := extract.Entity{Name: text(o, nameKeys...), Start: -1, Quote: text(o, quoteKeys...), Confidence: score(o), Properties: properties(o)}
 		e.Type, typed = kind(o, &typed, typeKeys...)
@@ -165,7 +173,7 @@ func items(a answer) (extract.Items, error) {
 	}
 	for _, o := range a.relations {
 		r := extract.Relation{
-			Source: -1, Target: -1, SourceName: text(o, sourceKeys...), TargetName: text(o, targetKeys...), Start: -1,
+			Source: -1, Target: -1, SourceName: ids.end(o, sourceKeys), TargetName: ids.end(o, targetKeys), Start: -1,
 			Quote: text(o, quoteKeys...), Confidence: score(o), Assertion: assertion(o),
 			Properties: properties(o),
 		}
@@ -174,6 +182,60 @@ func items(a answer) (extract.Items, error) {
 	}
 	out.Incomplete = len(out.Entities) >= maxItems || len(out.Relations) >= maxItems
 	return out, nil
+}
+
+// byID are the names of entities that relations know by an id.
+type byID map[string]string
+
+// identified names entities that have an id and no name, as in nodes of {id, label}: by their label when they have a type besides, else by
+// the id; and returns who has which id. An id that is another's name is that name.
+func identified(entities []object) byID {
+	ids, names := byID{}, map[string]bool{}
+	for _, o := range entities {
+		id, label := scalar(o["id"]), text(o, "label")
+		_, number := o["id"].(json.Number)
+		switch {
+		case id == "" || text(o, nameKeys...) != "":
+		case text(o, typeKeys[0], typeKeys[1]) != "" && label != "":
+			o["name"] = label
+		case !number:
+			o["name"] = id
+		}
+		name := text(o, nameKeys...)
+		names[name] = true
+		if id != "" && name != "" {
+			ids[id] = name
+		}
+	}
+	for id := range ids {
+		if names[id] {
+			delete(ids, id)
+		}
+	}
+	return ids
+}
+
+// end is the name of an end.
+func (ids byID) end(o object, keys []string) string {
+	name := text(o, keys...)
+	if name == "" {
+		name = scalar(llm.First(o, keys...))
+	}
+	if known, ok := ids[name]; ok {
+		return known
+	}
+	return name
+}
+
+// scalar is a text or a number as text.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return norm.NFKC.String(v)
+	case json.Number:
+		return v.String()
+	}
+	return ""
 }
 
 // assertion is the kind as it was given; what is no text is no kind that anybody admits.

@@ -142,6 +142,11 @@ func TestParse(t *testing.T) {
 		`{"refusal":"I will not."}`:        llm.CodeRefused,
 		`Es tut mir leid, das geht nicht.`: llm.CodeRefused,
 		`对不起，我不能这样做。`:                      llm.CodeRefused,
+		// Nodes by id.
+		`{"nodes":[{"id":"Bob","label":"Person"},{"id":"Acme","label":"Firm"}],"edges":[{"source":"Bob","target":"Acme","label":"WORKS_AT"}]}`:                     "Bob:Person; Acme:Firm; Bob>Acme:WORKS_AT",
+		`{"nodes":[{"id":1,"label":"Bob","type":"Person"},{"id":2,"label":"Acme","type":"Firm"}],"edges":[{"from":1,"to":2,"type":"WORKS_AT"}]}`:                   "Bob:Person; Acme:Firm; Bob>Acme:WORKS_AT",
+		`{"entities":[{"id":"e1","name":"Bob","type":"Person"},{"id":"e2","name":"e1","type":"Code"}],"relations":[{"source":"e1","target":"e2","type":"KNOWS"}]}`: "Bob:Person; e1:Code; e1>e1:KNOWS",
+		`{"entities":[{"id":1,"name":"Bob","type":"Person"}],"relations":[{"source":1,"target":7,"type":"KNOWS"}]}`:                                                "Bob:Person; Bob>7:KNOWS",
 		// Fields of the wrong kind are seen.
 		`{"relations":[{"source":"A","target":"B","type":"R","assertion":false}]}`:       "A>B:R malformed",
 		`{"entities":[{"name":"A","type":"T","properties":[{"name":"age","value":4}]}]}`: "A:T age=4",

@@ -27,6 +27,10 @@ var (
 		`|\b(?:note|message|instruction|hint)s? (?:to|for) (?:the |any |all )?(?:\w+ )?(?:model|ai|llm|assistant|reader|extractor|annotator|bot)\b` +
 		`|\bwhen (?:summari[sz]ing|extracting|reading|processing|answering)\b[^.!?\n]{0,60}\b(?:always|never|mention|include|add|list|note)\b` +
 		`|\b(?:added|written|inserted|put) (?:in)?to the (?:knowledge )?graph\b|\brespond only\b|\bonly respond\b|\bkindly note\b|\blinked by [A-Z_]{3,}\b`)
+	// told is what stands before an order that the text tells of, to somebody in it: it taints its sentence and no more. aimed is what such a
+	// sentence must not hold, for then it may be meant for the reader.
+	told  = regexp.MustCompile(`(?i)\b(?:he|she|they|it|[\pL\pN.'’-]+)\s+(?:told|asked|taught|begged|advised|warned|urged|had|wanted|tried|chose|learned|learnt|decided|managed|refused)\s+(?:(?:him|her|them|everybody|everyone|(?:the\s+|his\s+|her\s+|their\s+)?[\pL\pN.'’-]+)\s+)?(?:not\s+)?to\s+$`)
+	aimed = regexp.MustCompile(`(?i)\b(?:you|your|we|us|reader|readers|model|ai|llm|assistant|instructions?|rules?|prompts?|guidelines|schema|json|output|extract\w*|entit\w+|relations?)\b|[<>{}\[\]|#]`)
 	// literal is an object written out, as a reply would be.
 	literal = regexp.MustCompile(`\{\s*"[^"\n]{1,40}"\s*:[^{}]{0,500}\}`)
 )
@@ -65,7 +69,12 @@ func instructions(text string) []span {
 	var out []span
 	add := func(from, to int) { out = append(out, span{at[from], at[to]}) }
 	for _, m := range reversal.FindAllStringIndex(seen, -1) {
-		add(sentence(seen, m[0], m[1]).start, len(seen))
+		s := sentence(seen, m[0], m[1])
+		if told.MatchString(seen[min(s.start, m[0]):m[0]]) && !aimed.MatchString(seen[s.start:s.end]) {
+			add(s.start, s.end)
+			continue
+		}
+		add(s.start, len(seen))
 	}
 	for _, m := range order.FindAllStringIndex(seen, -1) {
 		s := sentence(seen, m[0], m[1])
