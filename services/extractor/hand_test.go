@@ -126,6 +126,7 @@ func TestHealthSaysThatNothingMoves(t *testing.T) {
 	require.Empty(t, r.why(), "a call may take a while")
 	r.clock.move(31 * time.Second)
 	require.Equal(t, "model_slow: all slots (1) of the model server at "+r.model.URL()+" have been taken for 31s", r.why())
+	testkit.AwaitFor(t, 30*time.Second, "a small question", func() bool { return strings.HasSuffix(r.why(), "for 31s; it answers other questions") })
 	r.ends("a", api.JobRolledBack)
 	testkit.Await(t, "the slot", func() bool { return r.why() == "" })
 }
