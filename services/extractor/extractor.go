@@ -93,7 +93,7 @@ func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, er
 	}
 	if p.settings.Asks() {
 		var leave func()
-		ctx, leave = s.models.hand.take(ctx, e.Job.Graph, e.Job.ID)
+		ctx, leave = s.models.hand.take(ctx, &e.Job)
 		defer leave()
 	}
 	out, err := s.read(ctx, e, p, in.Trace)

@@ -30,16 +30,20 @@ type hand struct {
 	next uint64                                        // guarded by mu
 }
 
-type inHand struct{ graph, job string }
+// inHand is a job. since is when its document event was stored: a message about a job of that name from before is of another one.
+type inHand struct {
+	graph, job string
+	since      int64
+}
 
 func newHand(conn *bus.Conn, log *slog.Logger) *hand {
 	return &hand{conn: conn, log: log, docs: map[inHand]map[uint64]context.CancelCauseFunc{}}
 }
 
 // take returns a context that ends with ctx or, because of errEnded, with the job. leave must follow.
-func (h *hand) take(ctx context.Context, graph, job string) (_ context.Context, leave func()) {
+func (h *hand) take(ctx context.Context, job *events.Job) (_ context.Context, leave func()) {
 	ctx, end := context.WithCancelCause(ctx)
-	k := inHand{graph, job}
+	k := inHand{job.Graph, job.ID, job.At.Time}
 	h.mu.Lock()
 	first := len(h.docs[k]) == 0
 	if first {
@@ -67,7 +71,11 @@ func (h *hand) take(ctx context.Context, graph, job string) (_ context.Context, 
 func (h *hand) end(k inHand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, end := range h.docs[k] {
+	stop(h.docs[k])
+}
+
+func stop(docs map[uint64]context.CancelCauseFunc) {
+	for _, end := range docs {
 		end(errEnded)
 	}
 }
@@ -78,12 +86,12 @@ func (h *hand) look(ctx context.Context, k inHand) {
 		return
 	}
 	for _, kind := range ends {
-		id, err := h.conn.LastID(ctx, events.Subject{Graph: k.graph, Kind: kind, Job: k.job}.String())
+		at, err := h.conn.LastTime(ctx, events.Subject{Graph: k.graph, Kind: kind, Job: k.job}.String())
 		if err != nil {
 			h.log.Debug("look whether a job has ended", "graph", k.graph, "job", k.job, "error", err)
 			return
 		}
-		if id != "" {
+		if !at.IsZero() && at.UnixNano() >= k.since {
 			h.end(k)
 			return
 		}
@@ -128,7 +136,15 @@ func (h *hand) watch(ctx context.Context, tick func(context.Context)) error {
 }
 
 func (h *hand) heard(m *nats.Msg) {
-	if at, err := events.ParseSubject(m.Subject); err == nil {
-		h.end(inHand{at.Graph, at.Job})
+	at, err := events.ParseSubject(m.Subject)
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k, docs := range h.docs {
+		if k.graph == at.Graph && k.job == at.Job {
+			stop(docs)
+		}
 	}
 }

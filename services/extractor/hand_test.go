@@ -117,6 +117,17 @@ func TestNothingIsAskedForAJobThatHasEnded(t *testing.T) {
 	}
 }
 
+// A job of the same name that ended before is another one: the stream of document events was made anew, or the id chosen again.
+func TestAnOlderJobOfTheNameHasEnded(t *testing.T) {
+	r := newRunning(t)
+	r.ends("again", api.JobRolledBack)
+	e := r.document(events.PolicyRaise, "short. ")
+	e.Job.ID, e.Job.At.Time = "again", time.Now().Add(time.Hour).UnixNano()
+	require.NoError(t, r.conn.Publish(t.Context(), e))
+	testkit.Await(t, "the document", func() bool { return r.messages(bus.StreamExtracted) == 1 })
+	require.Equal(t, 1, r.model.Count())
+}
+
 // While all slots are taken by calls that do not end, health says so.
 func TestHealthSaysThatNothingMoves(t *testing.T) {
 	r := newRunning(t)
