@@ -39,7 +39,7 @@ var (
 func (c *chunk) instructed(at span) bool {
 	if !c.looked {
 		c.looked = true
-		c.orders = instructions(c.text)
+		c.orders, c.addressed = ordersIn(c.text)
 	}
 	for _, o := range c.orders {
 		if at.start < o.end && o.start < at.end {
@@ -63,10 +63,9 @@ func (c *chunk) outside(name string, at span) span {
 	return at
 }
 
-// instructions lists the spans of a text that speak to its reader.
-func instructions(text string) []span {
+// ordersIn lists the spans of a text that speak to its reader, or may; addressed says that one does for certain.
+func ordersIn(text string) (out []span, addressed bool) {
 	seen, at := visible(text)
-	var out []span
 	add := func(from, to int) { out = append(out, span{at[from], at[to]}) }
 	for _, m := range reversal.FindAllStringIndex(seen, -1) {
 		s := sentence(seen, m[0], m[1])
@@ -75,15 +74,18 @@ func instructions(text string) []span {
 			continue
 		}
 		add(s.start, len(seen))
+		addressed = true
 	}
 	for _, m := range order.FindAllStringIndex(seen, -1) {
 		s := sentence(seen, m[0], m[1])
 		add(s.start, s.end)
+		addressed = true
 	}
 	for _, m := range literal.FindAllStringIndex(seen, -1) {
 		add(m[0], m[1])
+		addressed = true
 	}
-	return out
+	return out, addressed
 }
 
 // visible is a text without the characters that nobody sees, and where each of its bytes, and its end, stood.

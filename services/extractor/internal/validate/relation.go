@@ -99,7 +99,7 @@ func (c *chunk) weigh(evidence, quote span, quoted bool, source, target end) {
 		return ok
 	}
 	far := 1
-	if len(c.orders) == 0 {
+	if !c.addressed {
 		far = farSentences
 	}
 	switch {

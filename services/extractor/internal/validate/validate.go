@@ -163,6 +163,7 @@ type chunk struct {
 	relations int
 	before    map[sameItem]bool
 	orders    []span // what speaks to the reader; valid when looked
+	addressed bool   // one of them speaks to nobody else
 	looked    bool
 }
 
