@@ -57,6 +57,7 @@ func TestJudgeThatAnswersBadly(t *testing.T) {
 				states[x.State]++
 			}
 			require.Equal(t, c.states, states)
+			require.Equal(t, states, ask[api.StatsReply](f.cluster, "g", "query.stats", nil).ByMatch)
 			require.Equal(t, c.want.LLMRequests, len(m.Calls()))
 			f.sound("g")
 		})
