@@ -243,6 +243,8 @@ type Resolution struct {
 	LLMRequests int     `json:"llm_requests"`
 	LLMFailed   int     `json:"llm_failed"`
 	CapLeft     int     `json:"cap_left"`
+	// LLMLeft pairs wait for a later job, whose budget of model requests has room for them.
+	LLMLeft int `json:"llm_left"`
 	Failures
 }
 

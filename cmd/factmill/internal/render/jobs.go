@@ -226,6 +226,9 @@ func (p *printer) links(s api.JobStatus) {
 		if r.LLMRequests > 0 {
 			line += ", " + Count(r.LLMRequests, "model request", "model requests") + listed([]counted{{r.LLMFailed, "failed"}})
 		}
+		if r.LLMLeft > 0 {
+			line += fmt.Sprintf(", %s left for a later job (budget)", Count(r.LLMLeft, "pair", "pairs"))
+		}
 		p.f("  links       %s", line)
 	}
 	if s.State != api.JobCommitted {

@@ -28,6 +28,7 @@ type follower struct {
 	anew    bool           // guarded by mu: the position was reset
 	last    string         // guarded by mu: the job that was linked last
 	queued  int            // guarded by mu: pairs that were ever queued
+	left    map[string]int // guarded by mu: pairs that a job's budget postpones
 	byJob   map[string]int // guarded by mu: pairs that wait for the model and may be asked about now
 }
 
@@ -50,7 +51,7 @@ func (f *follower) watch(job string) (Status, <-chan struct{}) {
 	defer f.mu.Unlock()
 	st := f.status
 	if job != "" {
-		st.Waiting, st.Postponed = f.byJob[job], 0
+		st.Waiting, st.Postponed = f.byJob[job], f.left[job]
 	}
 	return st, f.changed
 }

@@ -241,7 +241,11 @@ func (w *work) partners(v store.ID, a *seen) (map[store.ID]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, ask := w.rules.pair(verdict, near[o])
+		cosine := near[o]
+		if cosine >= w.rules.link && linkage.Repeats(name, other) {
+			cosine = w.rules.link - 1e-6 // for a person to decide
+		}
+		m, ask := w.rules.pair(verdict, cosine)
 		if ask {
 			said, ok, err := w.f.rows.said(pairOf(v, o))
 			if err != nil {
