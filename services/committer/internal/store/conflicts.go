@@ -176,22 +176,19 @@ func (sn *Snapshot) Conflict(conflictID string) (c Conflict, ok bool, err error)
 	return c, ok, err
 }
 
-// PropertyValues lists the values of one property of an entity or relation, by value key.
-func (sn *Snapshot) PropertyValues(owner, name string) ([]PropertyFold, error) {
+// PropertyValues calls fn for each value of one property of an entity or relation, by value key.
+func (sn *Snapshot) PropertyValues(owner, name string, fn func(PropertyFold) error) error {
 	v, ok := parseID(owner)
 	if !ok {
-		return nil, nil
+		return nil
 	}
-	var out []PropertyFold
-	err := sn.scan(sn.key(spacePropFold).id(v).str(name), nil, func(k key, b []byte) error {
+	return sn.scan(sn.key(spacePropFold).id(v).str(name), nil, func(k key, b []byte) error {
 		f := PropertyFold{Owner: owner, Name: name}
 		if err := decodePropFold(b, &f); err != nil {
 			return fmt.Errorf("%s: %w", describe(k.with(sn.seq)), err)
 		}
-		out = append(out, f)
-		return nil
+		return fn(f)
 	})
-	return out, err
 }
 
 // conflicts counts the values of every property and checks that those with several, and no others, are in conflict.
