@@ -13,6 +13,8 @@ const (
 
 // ConflictFilter chooses conflicts. No states are all; every conflict is pending.
 type ConflictFilter struct {
+	// IDs are the only ones, where they are given; at most MaxDecided.
+	IDs      []string `json:"ids,omitempty"`
 	States   []string `json:"states,omitempty"` // active, pending, approved, rejected
 	Label    string   `json:"label,omitempty"`  // of the entity or relation
 	Property string   `json:"property,omitempty"`

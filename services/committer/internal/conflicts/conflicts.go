@@ -149,6 +149,8 @@ func check(f api.ConflictFilter) error {
 		}
 	}
 	switch {
+	case len(f.IDs) > api.MaxDecided:
+		return api.Errorf(400, "bad_value", "ids has %d ids: at most %d", len(f.IDs), api.MaxDecided)
 	case math.IsNaN(f.MinScore) || f.MinScore < 0 || f.MinScore > 1:
 		return api.Errorf(400, "bad_value", "min_score is %v: it must be between 0 and 1", f.MinScore)
 	case f.MinCount < 0:
@@ -195,6 +197,28 @@ func (r *reader) count(by map[string]int) error {
 	return nil
 }
 
+// each calls fn for the conflicts of the store that have one of some ids, or for all (no ids).
+func (r *reader) each(ids []string, fn func(store.Conflict) error) error {
+	if len(ids) == 0 {
+		return r.sn.Conflicts(fn)
+	}
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if id = strings.ToLower(id); seen[id] {
+			continue
+		}
+		seen[id] = true
+		c, ok, err := r.sn.Conflict(id)
+		if err == nil && ok {
+			err = fn(c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
 	pending := len(req.States) == 0
 	for _, s := range req.States {
@@ -205,7 +229,7 @@ func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
 	}
 	label := schema.FoldLabel(req.Label)
 	page := desk.NewTop[store.Conflict](req.Limit + 1)
-	err := r.sn.Conflicts(func(c store.Conflict) error {
+	err := r.each(req.IDs, func(c store.Conflict) error {
 		if err := r.tick(); err != nil {
 			return err
 		}
