@@ -2,6 +2,7 @@ package conflicts
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -50,13 +51,20 @@ func words(values []store.PropertyFold) string {
 		if i == maxWords {
 			return strings.Join(append(out, "…"), " | ")
 		}
-		w := fmt.Sprint(query.Rounded(f.Value))
+		w := word(query.Rounded(f.Value))
 		if len(w) > maxWord {
 			w = strings.ToValidUTF8(w[:maxWord], "") + "…"
 		}
 		out = append(out, w)
 	}
 	return strings.Join(out, " | ")
+}
+
+func word(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
 }
 
 // distinct counts the documents that give one of the values; each value counts them anew where there are many.
