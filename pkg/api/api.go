@@ -209,12 +209,19 @@ type Extraction struct {
 	Dropped              []graph.Dropped `json:"dropped"`
 	CandidatesWritten    int             `json:"candidates_written"`
 	CandidatesSuppressed int             `json:"candidates_suppressed"`
+	// Items are counted once here, in Dropped once a reason: those that were only counted, and those that a person could decide on, whether
+	// or not candidates are kept.
+	ItemsDropped   int `json:"items_dropped"`
+	ItemsUndecided int `json:"items_undecided"`
 	Failures
 }
 
 // Escalation counts of a job.
 type Escalation struct {
 	events.EscalationStats
+	// What the job has cost in all its attempts and over all replicas, also where nothing came of it.
+	SpentRequests int `json:"spent_requests"`
+	SpentTokens   int `json:"spent_tokens"`
 	Failures
 }
 

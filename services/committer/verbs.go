@@ -124,6 +124,7 @@ func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api
 		if err != nil {
 			return st, err
 		}
+		s.jobs.Cost(ctx, graph, req.Job, &st)
 		return s.linked(s.queues.fill(ctx, st))
 	}
 	d, err := time.ParseDuration(req.Wait)
@@ -139,6 +140,7 @@ func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api
 	if err != nil {
 		return st, err
 	}
+	s.jobs.Cost(ctx, graph, req.Job, &st)
 	return s.through(waiting, s.queues.fill(ctx, st))
 }
 

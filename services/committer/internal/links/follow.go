@@ -19,7 +19,8 @@ type follower struct {
 	wake  chan struct{}
 	asks  chan struct{} // wakes the judge
 
-	write sync.Mutex // whoever compares and writes what comes of it
+	write sync.Mutex         // whoever compares and writes what comes of it
+	names map[store.ID]named // guarded by write: names that are filed, see remember
 
 	mu      sync.Mutex
 	status  Status         // guarded by mu
@@ -31,7 +32,7 @@ type follower struct {
 }
 
 func newFollower(l *Linker, graph string) *follower {
-	return &follower{l: l, graph: graph, rows: rows{l.deps.Store, graph}, wake: make(chan struct{}, 1), asks: make(chan struct{}, 1), changed: make(chan struct{}), byJob: map[string]int{}}
+	return &follower{l: l, graph: graph, rows: rows{l.deps.Store, graph}, wake: make(chan struct{}, 1), asks: make(chan struct{}, 1), changed: make(chan struct{}), byJob: map[string]int{}, names: map[store.ID]named{}}
 }
 
 func (f *follower) notify() { poke(f.wake) }
