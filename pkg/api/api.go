@@ -45,6 +45,7 @@ var Codes = map[string]string{
 	"version_not_found":     "404: the document has no such version",
 	"schema_not_found":      "404: the graph has no such schema revision",
 	"candidate_not_found":   "404: no candidate of that id or key is known",
+	"conflict_not_found":    "404: no conflict has that id or key: the property has one value, or may have several",
 	"match_not_found":       "404: these entities do not match, or not any more, or no match has that id or key",
 	"decision_not_found":    "404: no audit record has that id",
 	"sequence_unknown":      "404: the graph has not reached that sequence",

@@ -92,7 +92,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "conflicts", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -203,6 +203,8 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("matches", "list", verb(s.matches.List)),
 		endpoint("matches", "get", verb(s.matches.Get)),
 		endpoint("matches", "decide", verb(s.matches.Decide)),
+		endpoint("conflicts", "list", verb(s.conflicts.List)),
+		endpoint("conflicts", "get", verb(s.conflicts.Get)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),

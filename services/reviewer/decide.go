@@ -59,7 +59,7 @@ func unsupported(format string, args ...any) *api.Error {
 }
 
 // whatCanBe says what is decided about in this version.
-const whatCanBe = "this version decides about matches only; deciding about candidates comes with the candidates' own verbs"
+const whatCanBe = "this version decides about matches only; deciding about candidates and conflicts comes with their own verbs"
 
 // areMatches refuses ids and keys of anything else, before anything is decided.
 func (d *desk) areMatches(ctx context.Context, graphName string, req api.ReviewDecide) error {
@@ -81,7 +81,19 @@ func (d *desk) areMatches(ctx context.Context, graphName string, req api.ReviewD
 			return unsupported("%s is a candidate of kind %s: %s", id, kind, whatCanBe)
 		}
 	}
-	return nil
+	return d.areNoConflicts(ctx, graphName, req.IDs)
+}
+
+// areNoConflicts refuses ids of conflicts.
+func (d *desk) areNoConflicts(ctx context.Context, graphName string, ids []string) error {
+	if len(ids) > api.MaxDecided {
+		return nil // refused where it is decided
+	}
+	r, err := d.committer.Conflicts(ctx, graphName, api.ConflictsList{ConflictFilter: api.ConflictFilter{IDs: ids}, Limit: 1})
+	if err != nil || len(r.Groups) == 0 {
+		return err
+	}
+	return unsupported("%s is a conflict: %s", r.Groups[0].IDs[0], whatCanBe)
 }
 
 // query reads the filters of a list as a choice of matches.
@@ -96,7 +108,7 @@ func (d *desk) query(ctx context.Context, graphName string, q api.ReviewList) (o
 	if err != nil {
 		return out, err
 	}
-	if asksFor(q.Kinds) != onlyMatches {
+	if asksFor(q.Kinds) != matches {
 		return out, unsupported("query must say kinds [\"match\"] and no other: %s", whatCanBe)
 	}
 	out = api.MatchFilter{Label: f.Label, MinScore: f.MinScore, MinCount: f.MinCount}

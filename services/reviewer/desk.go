@@ -25,6 +25,8 @@ type Committer interface {
 	Schema(ctx context.Context, graph string) (api.SchemaReply, error)
 	Matches(ctx context.Context, graph string, req api.MatchesList) (api.MatchesReply, error)
 	Match(ctx context.Context, graph string, req api.MatchGet) (api.MatchReply, error)
+	Conflicts(ctx context.Context, graph string, req api.ConflictsList) (api.ConflictsReply, error)
+	Conflict(ctx context.Context, graph string, req api.ConflictGet) (api.ConflictReply, error)
 	Decide(ctx context.Context, graph string, req api.MatchDecide) (api.DecideReply, error)
 }
 
@@ -228,14 +230,11 @@ func (d *desk) list(ctx context.Context, graph string, body []byte) (any, error)
 	}
 	var p page
 	switch asked := asksFor(req.Kinds); asked {
-	case onlyCandidates:
+	case candidates:
 		p, err = d.candidates(ctx, graph, f, after, req.Skip, limit)
 	default:
 		p, err = d.skipping(req.Skip, after, limit, func(after *model.Place, limit int) (page, error) {
-			if asked == onlyMatches {
-				return d.matches(ctx, graph, f, after, limit)
-			}
-			return d.both(ctx, graph, f, after, limit)
+			return d.several(ctx, graph, asked, f, after, limit)
 		})
 	}
 	if err != nil {
@@ -365,7 +364,11 @@ func (d *desk) stats(ctx context.Context, graph string, body []byte) (any, error
 		return nil, err
 	}
 	counts, err := d.committer.Matches(ctx, graph, api.MatchesList{})
-	reply.Matches = counts.States
+	if err != nil {
+		return nil, err
+	}
+	conflicts, err := d.committer.Conflicts(ctx, graph, api.ConflictsList{})
+	reply.Matches, reply.Conflicts = counts.States, conflicts.Reasons
 	return reply, err
 }
 
@@ -379,6 +382,9 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 	}
 	if strings.HasPrefix(req.Key, "match|") {
 		return d.match(ctx, graph, api.MatchGet{Key: req.Key})
+	}
+	if strings.HasPrefix(req.Key, "conflict|") {
+		return d.conflict(ctx, graph, api.ConflictGet{Key: req.Key})
 	}
 	key, found := req.Key, false
 	reply := api.ReviewShowReply{Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{}, History: []events.Audit{}}
@@ -397,9 +403,12 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 		if m, err := d.match(ctx, graph, api.MatchGet{ID: req.ID}); !errors.As(err, &none) || none.Code != "match_not_found" {
 			return m, err
 		}
+		if c, err := d.conflict(ctx, graph, api.ConflictGet{ID: req.ID}); !errors.As(err, &none) || none.Code != "conflict_not_found" {
+			return c, err
+		}
 	}
 	if !found {
-		return nil, api.Errorf(404, "candidate_not_found", "graph %s has no candidate or match %.120s%.120s", graph, req.ID, req.Key)
+		return nil, api.Errorf(404, "candidate_not_found", "graph %s has no candidate, match or conflict %.120s%.120s", graph, req.ID, req.Key)
 	}
 	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key})
 	if err != nil {
