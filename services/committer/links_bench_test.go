@@ -62,71 +62,75 @@ func BenchmarkLinkGrowth(b *testing.B) {
 		sizes = append(sizes, n)
 	}
 	for _, what := range []string{"persons", "organizations", "numbered"} {
-		c := crowd.New(5)
-		make := map[string]func() string{"persons": c.Person, "organizations": c.Organization, "numbered": c.Numbered}[what]
-		label := map[string]string{"persons": "Person", "organizations": "Organization", "numbered": "Product"}[what]
-		ctx, cancel := context.WithCancel(context.Background())
-		st, err := store.Open(ctx, store.Options{Dir: b.TempDir()})
-		require.NoError(b, err)
-		st.Graph("g", true)
-		set := func(string) (settings.Pipeline, error) { return settings.Default(), nil }
-		met, err := vectors.NewFollowerMetrics(nil)
-		require.NoError(b, err)
-		sp := newSpace(Config{}.WithDefaults(), st, set, met, slog.New(slog.DiscardHandler))
-		l, err := links.New(links.Config{}, links.Deps{Store: st, Settings: set, Vectors: sp})
-		require.NoError(b, err)
-		done := beside(func() { _ = l.Run(ctx) })
-		docs := 0
-		link := func(names []string) (compared int, took time.Duration) {
-			docs++
-			job := fmt.Sprintf("d%d", docs)
-			txn, err := st.Begin(ctx, "g")
-			require.NoError(b, err)
-			_, err = txn.Apply(ctx, named(job, label, names))
-			require.NoError(b, err)
-			done, err := txn.Finish(ctx, nil)
-			require.NoError(b, err)
-			begun := time.Now()
-			l.Notify("g")
-			s := l.Wait(ctx, "g", job, done.Seq)
-			require.NoError(b, s.Err)
-			took = time.Since(begun)
-			n, err := l.Stats("g", job)
-			require.NoError(b, err)
-			return n.Compared, took
-		}
-		stored := 0
-		fresh := func(n int) []string {
-			out := []string{}
-			for range n {
-				out = append(out, c.Name(make))
-			}
-			stored += n
-			return out
-		}
-		for _, size := range sizes {
-			for stored < size {
-				link(fresh(min(1000, size-stored)))
-			}
-			runtime.GC()
-			b.Run(fmt.Sprintf("%s/%d", what, size), func(b *testing.B) {
-				compared, mentions := 0, 0
-				var times []time.Duration
-				for b.Loop() {
-					names := fresh(200)
-					n, took := link(names)
-					compared, mentions, times = compared+n, mentions+len(names), append(times, took)
-				}
-				slices.Sort(times)
-				b.ReportMetric(float64(compared)/float64(mentions), "compared/mention")
-				b.ReportMetric(times[len(times)/2].Seconds()*1000/200, "ms/mention")
-				b.ReportMetric(0, "ns/op")
-			})
-		}
-		cancel()
-		<-done
-		require.NoError(b, st.Close())
+		b.Run(what, func(b *testing.B) { linkGrowth(b, what, sizes) })
 	}
+}
+
+func linkGrowth(b *testing.B, what string, sizes []int) {
+	c := crowd.New(5)
+	make := map[string]func() string{"persons": c.Person, "organizations": c.Organization, "numbered": c.Numbered}[what]
+	label := map[string]string{"persons": "Person", "organizations": "Organization", "numbered": "Product"}[what]
+	ctx, cancel := context.WithCancel(context.Background())
+	st, err := store.Open(ctx, store.Options{Dir: b.TempDir()})
+	require.NoError(b, err)
+	st.Graph("g", true)
+	set := func(string) (settings.Pipeline, error) { return settings.Default(), nil }
+	met, err := vectors.NewFollowerMetrics(nil)
+	require.NoError(b, err)
+	sp := newSpace(Config{}.WithDefaults(), st, set, met, slog.New(slog.DiscardHandler))
+	l, err := links.New(links.Config{}, links.Deps{Store: st, Settings: set, Vectors: sp})
+	require.NoError(b, err)
+	done := beside(func() { _ = l.Run(ctx) })
+	docs := 0
+	link := func(names []string) (compared int, took time.Duration) {
+		docs++
+		job := fmt.Sprintf("d%d", docs)
+		txn, err := st.Begin(ctx, "g")
+		require.NoError(b, err)
+		_, err = txn.Apply(ctx, named(job, label, names))
+		require.NoError(b, err)
+		done, err := txn.Finish(ctx, nil)
+		require.NoError(b, err)
+		begun := time.Now()
+		l.Notify("g")
+		s := l.Wait(ctx, "g", job, done.Seq)
+		require.NoError(b, s.Err)
+		took = time.Since(begun)
+		n, err := l.Stats("g", job)
+		require.NoError(b, err)
+		return n.Compared, took
+	}
+	stored := 0
+	fresh := func(n int) []string {
+		out := []string{}
+		for range n {
+			out = append(out, c.Name(make))
+		}
+		stored += n
+		return out
+	}
+	for _, size := range sizes {
+		for stored < size {
+			link(fresh(min(1000, size-stored)))
+		}
+		runtime.GC()
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			compared, mentions := 0, 0
+			var times []time.Duration
+			for b.Loop() {
+				names := fresh(200)
+				n, took := link(names)
+				compared, mentions, times = compared+n, mentions+len(names), append(times, took)
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(compared)/float64(mentions), "compared/mention")
+			b.ReportMetric(times[len(times)/2].Seconds()*1000/200, "ms/mention")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	cancel()
+	<-done
+	require.NoError(b, st.Close())
 }
 
 // beside runs a function beside and tells when it has ended.

@@ -51,7 +51,7 @@ type light struct {
 }
 
 // commonFrom is how many names have a word before it goes into a common part; tests lower it.
-var commonFrom uint32 = 500
+var commonFrom uint32 = 3000
 
 // commons are the common parts, by length.
 type commons struct {
