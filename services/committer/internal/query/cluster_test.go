@@ -179,7 +179,7 @@ func TestClusterKeepsApart(t *testing.T) {
 		{"no embedder", []string{x + " ~ " + y + " | cosine 0.95 active", y + " ~ " + z + " | cosine 0.96 active"}, nil, x,
 			[]string{"Ana Xu", "Bea Yu", "Cid Zu"}, []string{}, ""},
 		{"an embedder that is away", []string{x + " ~ " + y + " | cosine 0.95 active", y + " ~ " + z + " | cosine 0.96 active"},
-		&cosines{v: v, fail: fmt.Errorf("%w: refused", vectors.ErrAway)}, x, []string{"Ana Xu"}, []string{"Ana Xu ~ Bea Yu cosine 0.95 active"}, "refused"},
+			&cosines{v: v, fail: fmt.Errorf("%w: refused", vectors.ErrAway)}, x, []string{"Ana Xu"}, []string{"Ana Xu ~ Bea Yu cosine 0.95 active"}, "refused"},
 		{"rejected", []string{x + " ~ " + y + " | alias 0.95 active", y + " ~ " + z + " | alias 0.94 active", x + " ~ " + z + " | alias 0.99 rejected"}, nil, x,
 			[]string{"Ana Xu", "Bea Yu"}, []string{"Bea Yu ~ Cid Zu alias 0.94 active"}, ""},
 		{"rejected, and no match", []string{x + " ~ " + y + " | alias 0.95 active", y + " ~ " + z + " | alias 0.94 active", x + " ~ " + z + " | - 0 rejected"}, nil, x,
