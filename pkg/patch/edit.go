@@ -23,8 +23,20 @@ type editor struct {
 	added map[*place]bool
 }
 
-// surrogates of JSON escapes, which YAML does not know. Only places matter here.
-var surrogates = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
+var escapes = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
+
+// plainEscapes takes out of JSON what YAML does not read: halves of characters, and \/. Only places matter here.
+func plainEscapes(data []byte) []byte {
+	return escapes.ReplaceAllFunc(data, func(x []byte) []byte {
+		switch {
+		case string(x) == `\/`:
+			return []byte("//")
+		case x[1] == 'u' && (x[2] == 'd' || x[2] == 'D') && x[3] >= '8':
+			return []byte(`\u0041`)
+		}
+		return x
+	})
+}
 
 // edits are what writes the additions into a file.
 func (t *todo) edits(data []byte, name string, s *schema.Schema) ([]edit, error) {
@@ -32,7 +44,7 @@ func (t *todo) edits(data []byte, name string, s *schema.Schema) ([]edit, error)
 	isJSON := strings.EqualFold(path.Ext(name), ".json") || len(body) > 0 && body[0] == '{' && json.Valid(body)
 	view := data
 	if isJSON {
-		view = surrogates.ReplaceAll(data, []byte(`\u0041`))
+		view = plainEscapes(data)
 	}
 	f, err := open(view)
 	if err != nil {
@@ -50,15 +62,32 @@ func (t *todo) edits(data []byte, name string, s *schema.Schema) ([]edit, error)
 	if err := e.version(raised(s.Version())); err != nil {
 		return nil, err
 	}
-	// What goes into types that are there comes before new types: at one place, inner ends come first.
+	if err := t.entityEdits(e); err != nil {
+		return nil, err
+	}
+	if err := t.relationEdits(e); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(e.edits, func(x, y edit) int { return x.at - y.at })
+	return e.edits, nil
+}
+
+// entityEdits puts what goes into types that are there before new types: at one place, inner ends come first. A type of an extended
+// file is overridden.
+func (t *todo) entityEdits(e *editor) error {
+	var types []pair
 	for _, label := range slices.Sorted(maps.Keys(t.properties)) {
-		if _, there := s.Entity(label); there {
-			if err := e.properties(label, t.properties[label]); err != nil {
-				return nil, err
-			}
+		list := t.properties[label]
+		if _, declared := e.s.Entity(label); !declared {
+			continue
+		}
+		if at, ok := e.find("entities", label, fieldNames); !ok {
+			body := []pair{{"override", out{text: "true", raw: true}}, {"properties", out{pairs: e.specs(list, nil), isMap: true}}}
+			types = append(types, pair{label, out{pairs: body, isMap: true}})
+		} else if err := e.properties(at, list); err != nil {
+			return err
 		}
 	}
-	var types []pair
 	for _, x := range t.entities {
 		body := describe(nil, x.Description)
 		if list := t.properties[x.Label]; len(list) > 0 {
@@ -66,23 +95,23 @@ func (t *todo) edits(data []byte, name string, s *schema.Schema) ([]edit, error)
 		}
 		types = append(types, pair{x.Label, out{pairs: body, isMap: true}})
 	}
-	if err := e.section("entities", types); err != nil {
-		return nil, err
-	}
+	return e.section("entities", types)
+}
+
+func (t *todo) relationEdits(e *editor) error {
+	var types []pair
 	for _, label := range slices.Sorted(maps.Keys(t.patterns)) {
-		if err := e.patterns(label, t.patterns[label]); err != nil {
-			return nil, err
+		list := t.patterns[label]
+		if at, ok := e.find("relations", label, fieldNames); !ok { // of an extended file
+			types = append(types, pair{label, out{pairs: []pair{{"add_patterns", out{list: list}}}, isMap: true}})
+		} else if err := e.patterns(at, label, list); err != nil {
+			return err
 		}
 	}
-	types = nil
 	for _, x := range t.relations {
 		types = append(types, pair{x.Label, out{pairs: describe([]pair{{"patterns", out{list: x.Patterns}}}, x.Description), isMap: true}})
 	}
-	if err := e.section("relations", types); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(e.edits, func(x, y edit) int { return x.at - y.at })
-	return e.edits, nil
+	return e.section("relations", types)
 }
 
 func describe(body []pair, description string) []pair {

@@ -128,7 +128,9 @@ func (f *file) lineOf(at int) int {
 }
 
 // line is the text of a line, without its end.
-func (f *file) line(i int) string { return strings.TrimRight(string(f.data[f.lines[i]:f.next(i)]), "\r\n\u0085\u2028\u2029") }
+func (f *file) line(i int) string {
+	return strings.TrimRight(string(f.data[f.lines[i]:f.next(i)]), "\r\n\u0085\u2028\u2029")
+}
 
 // next is where the line behind line i starts.
 func (f *file) next(i int) int {
@@ -273,7 +275,9 @@ func (f *file) scalar(p *place, n *yaml.Node, at int) (err error) {
 }
 
 // severalLines says whether a text goes on behind its first line.
-func (f *file) severalLines(p *place) bool { return f.lineOf(p.start) != f.lineOf(max(p.start, p.end-1)) }
+func (f *file) severalLines(p *place) bool {
+	return f.lineOf(p.start) != f.lineOf(max(p.start, p.end-1))
+}
 
 // afterProperties skips anchors and tags.
 func (f *file) afterProperties(at int) int {

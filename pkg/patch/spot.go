@@ -82,13 +82,8 @@ func shortOf(pattern string) string {
 
 var fieldNames = []string{"label", "parents", "description", "properties", "override", "patterns", "add_patterns", "cardinality", "symmetric", "self", "inverse"}
 
-// properties adds properties to a type that the schema declares. One of an extended file is overridden here.
-func (e *editor) properties(label string, list []AddProperty) error {
-	at, ok := e.find("entities", label, fieldNames)
-	if !ok {
-		body := []pair{{"override", out{text: "true", raw: true}}, {"properties", out{pairs: e.specs(list, nil), isMap: true}}}
-		return e.section("entities", []pair{{label, out{pairs: body, isMap: true}}})
-	}
+// properties adds properties to a type that the schema declares.
+func (e *editor) properties(at spot, list []AddProperty) error {
 	if at.at.value != nil {
 		if p, ok := at.at.value.field("properties"); ok {
 			inFlow, col := at.at.value.flow, at.at.value.col
@@ -161,11 +156,7 @@ func (e *editor) bareField(at spot, p pair) error {
 }
 
 // patterns adds pairs to a relation that the schema declares.
-func (e *editor) patterns(label string, list []string) error {
-	at, ok := e.find("relations", label, fieldNames)
-	if !ok { // of an extended file
-		return e.section("relations", []pair{{label, out{pairs: []pair{{"add_patterns", out{list: list}}}, isMap: true}}})
-	}
+func (e *editor) patterns(at spot, label string, list []string) error {
 	if at.form == short {
 		return e.shorts(at, label, list)
 	}
@@ -182,10 +173,14 @@ func (e *editor) patterns(label string, list []string) error {
 	case v.alias:
 		return handf("%s is an alias", label)
 	case v.kind == mapPlace:
-		for _, name := range []string{"add_patterns", "patterns"} {
-			if f, ok := v.field(name); ok {
-				return e.more(f, v.flow, v.col, list)
-			}
+		f, ok := v.field("add_patterns")
+		if _, over := v.field("override"); !ok && over { // patterns of an override may only narrow
+			field.key = "add_patterns"
+		} else if !ok {
+			f, ok = v.field("patterns")
+		}
+		if ok {
+			return e.more(f, v.flow, v.col, list)
 		}
 		return e.addPairs(at.at, at.inFlow, at.col, []pair{field})
 	case v.kind == nullPlace:
