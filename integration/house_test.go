@@ -68,6 +68,7 @@ var may = map[string][]string{
 	"pkg/graph":        {"pkg/fingerprint"},
 	"pkg/settings":     {"pkg/fingerprint", "pkg/schema"},
 	"pkg/schemacache":  {"pkg/schema"},
+	"pkg/patch":        {"pkg/fingerprint", "pkg/graph", "pkg/schema"},
 	"pkg/embed":        {"pkg/fingerprint"},
 	"pkg/embed/ollama": {"pkg/embed"},
 	"pkg/linkage":      {"pkg/fingerprint"},

@@ -105,6 +105,11 @@ type ReviewShowReply struct {
 	History []events.Audit `json:"history"`
 }
 
+// ReviewPatch asks for the patch of approved candidates: of these records, or of all. The reply is a patch.Patch.
+type ReviewPatch struct {
+	IDs []string `json:"ids,omitempty"`
+}
+
 // Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.
 type Record struct {
 	events.CandidateItem

@@ -100,9 +100,10 @@ func (s *Service) follow(msgs jetstream.MessagesContext) error {
 func (s *Service) endpoints() []bus.Endpoint {
 	verbs := map[string]func(context.Context, string, []byte) (any, error){
 		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
+		"patch": s.desk.patch,
 	}
 	var out []bus.Endpoint
-	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo"} {
+	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "patch"} {
 		fn := verbs[name]
 		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name,
 			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {

@@ -21,6 +21,9 @@ func Parse(data []byte) (*Schema, error) {
 	return &Schema{s}, nil
 }
 
+// Rule is the schema itself.
+func (c *Schema) Rule() *schema.Schema { return c.s }
+
 // Group says whether the schema declares what kept the group out: its label, pattern or property. An item that a threshold
 // kept out is never covered by a schema.
 func (c *Schema) Group(g api.Group) bool {
