@@ -29,21 +29,17 @@ printed.`,
 				}
 			}
 			return c.open(ctx, cmd, target.WaitReview, func(ctx context.Context, s *target.Session) error {
-				raw, err := s.Ask(ctx, "review.patch", req)
-				if err != nil {
-					return err
-				}
-				p, err := decode[patch.Patch](raw)
+				p, err := wholePatch(ctx, s, req)
 				if err != nil {
 					return err
 				}
 				if len(p.CandidateIDs) == 0 {
 					return failf("nothing is approved: factmill review list%s shows what waits, factmill review approve%s decides", c.at(), c.at())
 				}
-				if err := c.savePatch(&p, output, overwrite); err != nil || !c.json || output == "" {
+				if err := c.savePatch(p, output, overwrite); err != nil || !c.json || output == "" {
 					return err
 				}
-				return render.JSON(c.out, raw)
+				return render.Value(c.out, p)
 			})
 		}),
 	}
@@ -52,6 +48,26 @@ printed.`,
 	f.StringVarP(&output, "output", "o", "", "`file` to write (default: the standard output)")
 	f.BoolVar(&overwrite, "overwrite", false, "replace the file when it is there")
 	return cmd
+}
+
+// wholePatch joins the pages of a patch. Decisions between two of them make it another one.
+func wholePatch(ctx context.Context, s *target.Session, req api.ReviewPatch) (*patch.Patch, error) {
+	whole, err := asked[patch.Patch](ctx, s, "review.patch", req)
+	if err != nil {
+		return nil, err
+	}
+	for whole.Next != "" {
+		req.Cursor = whole.Next
+		more, err := asked[patch.Patch](ctx, s, "review.patch", req)
+		if err != nil {
+			return nil, err
+		}
+		if more.PatchID != whole.PatchID || more.Next == whole.Next {
+			return nil, failf("something was decided meanwhile: run the command again")
+		}
+		whole.CandidateIDs, whole.Next = append(whole.CandidateIDs, more.CandidateIDs...), more.Next
+	}
+	return &whole, nil
 }
 
 // savePatch writes a patch to a file and says so, or to the standard output.

@@ -105,9 +105,11 @@ type ReviewShowReply struct {
 	History []events.Audit `json:"history"`
 }
 
-// ReviewPatch asks for the patch of approved candidates: of these records, or of all. The reply is a patch.Patch.
+// ReviewPatch asks for the patch of approved candidates: of these records, or of all. The reply is a patch.Patch; one with more ids than
+// a reply holds comes in pages, which differ in candidate_ids and next alone.
 type ReviewPatch struct {
-	IDs []string `json:"ids,omitempty"`
+	IDs    []string `json:"ids,omitempty"`
+	Cursor string   `json:"cursor,omitempty"`
 }
 
 // Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.

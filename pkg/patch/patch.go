@@ -37,6 +37,8 @@ type Patch struct {
 	AddProperties []AddProperty  `json:"add_properties"`
 	Evidence      map[string]int `json:"evidence"`      // entity:L, relation:L, property:E.name → sightings
 	CandidateIDs  []string       `json:"candidate_ids"` // sorted
+	// Next is set in replies that do not hold all ids: the cursor of the next page. A patch file has all of them.
+	Next string `json:"next,omitempty"`
 }
 
 // Base names a schema.
@@ -138,7 +140,42 @@ func Parse(data []byte) (*Patch, error) {
 	if p.Format != Format {
 		return nil, fmt.Errorf("patch_format is %d: this version reads %d", p.Format, Format)
 	}
+	if p.Next != "" {
+		return nil, errors.New("the patch is one page of a reply: ask for the others and join their candidate_ids")
+	}
 	return &p, nil
+}
+
+// Page returns the patch with the ids behind cursor that fit into budget bytes of JSON, and the cursor of the rest. ok is false when
+// not one fits.
+func (p *Patch) Page(cursor string, budget int) (page *Patch, ok bool, err error) {
+	out := *p
+	from, found := slices.BinarySearch(p.CandidateIDs, cursor)
+	if found {
+		from++
+	}
+	out.CandidateIDs = []string{}
+	bare, err := json.Marshal(out)
+	if err != nil {
+		return nil, false, fmt.Errorf("patch %s: %w", p.PatchID, err)
+	}
+	const around = 128 // of the cursor and its field
+	used := len(bare) + around
+	to := from
+	for to < len(p.CandidateIDs) {
+		if used += len(text(p.CandidateIDs[to])) + 1; used > budget {
+			break
+		}
+		to++
+	}
+	out.CandidateIDs = append(out.CandidateIDs, p.CandidateIDs[from:to]...)
+	if to < len(p.CandidateIDs) {
+		if to == from {
+			return nil, false, nil
+		}
+		out.Next = p.CandidateIDs[to-1]
+	}
+	return &out, len(bare)+around <= budget, nil
 }
 
 // Missing names every addition that a schema does not hold: "entity type X", "relation R", "pattern R A->B", "property E.p".

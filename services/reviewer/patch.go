@@ -2,7 +2,6 @@ package reviewer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,7 @@ import (
 	"github.com/factmill/factmill/services/reviewer/internal/model"
 )
 
-// maxPatch is the size of a patch that fits a reply.
+// maxPatch is how many bytes of a patch fit a reply.
 const maxPatch = 900 << 10
 
 // patch makes the patch of approved candidates onto the active schema. It changes nothing.
@@ -47,14 +46,14 @@ func (d *desk) patch(ctx context.Context, graphName string, body []byte) (any, e
 		items = append(items, patch.Item{ID: r.ID, Candidate: r.Candidate})
 	}
 	p, _ := patch.Build(items, rule.Rule())
-	raw, err := json.Marshal(p)
+	page, ok, err := p.Page(req.Cursor, maxPatch)
 	if err != nil {
 		return nil, fmt.Errorf("patch of %s: %w", graphName, err)
 	}
-	if len(raw) > maxPatch {
-		return nil, api.Errorf(413, "too_large", "the patch of %d candidates has %d bytes, a reply holds %d: name fewer ids", len(items), len(raw), maxPatch)
+	if !ok {
+		return nil, api.Errorf(413, "too_large", "what %d candidates add to the schema does not fit a reply of %d bytes: name fewer ids", len(items), maxPatch)
 	}
-	return p, nil
+	return page, nil
 }
 
 // some of a long map: an error must fit a reply too.

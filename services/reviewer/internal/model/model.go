@@ -54,7 +54,7 @@ func (g *Graph) Put(r api.Record) {
 		g.groups[gk] = gr
 	}
 	gr.records[r.DocumentID] = &r
-	gr.refresh()
+	gr.count, gr.confidence = gr.count+r.Count, max(gr.confidence, r.Confidence) // an old record of the document was dropped
 	g.sorted = nil
 }
 
