@@ -45,6 +45,7 @@ func TestID(t *testing.T) {
 	// printf '%s' '{"base": "db44256019904a52", "ids": ["0b8a", "1c2d", "f00"]}' | sha256sum
 	require.Equal(t, "f90bac6a0f5d9c0f", ID("db44256019904a52", []string{"f00", "0b8a", "1c2d"}))
 	require.Equal(t, "0a54ff359a899d18", ID("db44256019904a52", nil))
+	require.Equal(t, `"a\u00e4\"\\\n"`, text("aä\"\\\n"), "ASCII alone")
 }
 
 // The same relation that the schema does not know, in three documents: one addition, one id for each record, the sightings added up.

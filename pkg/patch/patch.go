@@ -104,6 +104,9 @@ func ID(base string, ids []string) string {
 
 // text is s as ASCII JSON.
 func text(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return `"` + s + `"`
+	}
 	b, err := fingerprint.Canonical(s)
 	if err != nil {
 		return `""` // a text always encodes
