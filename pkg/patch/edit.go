@@ -100,11 +100,20 @@ func (t *todo) entityEdits(e *editor) error {
 
 func (t *todo) relationEdits(e *editor) error {
 	var types []pair
+	var shorts []string // their patterns are put behind all relations
 	for _, label := range slices.Sorted(maps.Keys(t.patterns)) {
 		list := t.patterns[label]
 		if at, ok := e.find("relations", label, fieldNames); !ok { // of an extended file
 			types = append(types, pair{label, out{pairs: []pair{{"add_patterns", out{list: list}}}, isMap: true}})
+		} else if at.form == short {
+			shorts = append(shorts, label)
 		} else if err := e.patterns(at, label, list); err != nil {
+			return err
+		}
+	}
+	for _, label := range shorts {
+		at, _ := e.find("relations", label, fieldNames)
+		if err := e.shorts(at, label, t.patterns[label]); err != nil {
 			return err
 		}
 	}

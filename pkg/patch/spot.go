@@ -155,11 +155,8 @@ func (e *editor) bareField(at spot, p pair) error {
 	return nil
 }
 
-// patterns adds pairs to a relation that the schema declares.
+// patterns adds pairs to a relation that the schema declares and that is no pattern itself.
 func (e *editor) patterns(at spot, label string, list []string) error {
-	if at.form == short {
-		return e.shorts(at, label, list)
-	}
 	name := "patterns"
 	if r, ok := e.s.Relation(label); ok && len(r.Patterns) > 0 {
 		name = "add_patterns" // its pairs are those of an extended file
