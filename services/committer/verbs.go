@@ -9,6 +9,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -74,7 +75,7 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 			r.Problems = append(r.Problems, p)
 		}
 	}
-	if r.Checked["audit"], err = s.matches.Verify(ctx, graph, problem); err != nil {
+	if r.Checked["audit"], err = (audit.Trail{Store: s.st, Graph: graph}).Verify(ctx, problem); err != nil {
 		return r, err
 	}
 	if r.Checked["link"], err = s.links.Verify(ctx, graph, problem); err != nil || !req.Schema {
