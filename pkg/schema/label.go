@@ -44,6 +44,9 @@ func CheckLabel(kind, label string) error {
 	return nil
 }
 
+// CheckName says what is wrong with the name of a new property.
+func CheckName(name string) error { return checkName(name) }
+
 // checkName checks the grammar that labels and property names share.
 func checkName(name string) error {
 	if name == "" {

@@ -93,7 +93,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -202,6 +202,12 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("matches", "list", verb(s.matches.List)),
 		endpoint("matches", "get", verb(s.matches.Get)),
 		endpoint("matches", "decide", verb(s.matches.Decide)),
+		endpoint("candidates", "decide", verb(s.candidates.Decide)),
+		endpoint("candidates", "edit", verb(s.candidates.Edit)),
+		endpoint("candidates", "prune", verb(s.candidates.Prune)),
+		endpoint("candidates", "undo", verb(s.candidates.Undo)),
+		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
+		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),

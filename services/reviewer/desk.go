@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/coverage"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/schema"
-	"github.com/factmill/factmill/services/reviewer/internal/coverage"
 	"github.com/factmill/factmill/services/reviewer/internal/model"
 )
 
@@ -303,7 +303,7 @@ func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (mo
 		return f, err
 	}
 	f.Covered = covers.Group
-	hide, err := hideBy(req.Schema, covers)
+	hide, err := coverage.Chosen(req.Schema, covers)
 	if err != nil {
 		return f, err
 	}
@@ -314,25 +314,6 @@ func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (mo
 		f.Covered = hide.Group
 	}
 	return f, nil
-}
-
-// hideBy reads the request's schema: absent, "current", or a schema as an object or text.
-func hideBy(raw json.RawMessage, current *coverage.Schema) (*coverage.Schema, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		if text == "current" {
-			return current, nil
-		}
-		raw = json.RawMessage(text)
-	}
-	s, err := coverage.Parse(raw)
-	if err != nil {
-		return nil, api.Errorf(400, "schema_invalid", "schema: %v", err)
-	}
-	return s, nil
 }
 
 func cursor(p model.Place) string {

@@ -128,7 +128,9 @@ func (a *application) candidates(now *statements, chunks []graph.Chunk, inPlace 
 	if !a.c.NoCandidates {
 		a.wantedRecords(wanted)
 		a.keepRecords(wanted, stored, now, chunks, inPlace, wasText)
-		a.keepEdited(wanted, stored, now, chunks, inPlace, wasText)
+		if err := a.keepEdited(wanted, stored, chunks, inPlace); err != nil {
+			return err
+		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(stored)) {
 		was := stored[k]

@@ -49,9 +49,6 @@ func (t *Txn) decide(d Decision, choose func(r *CandidateRecord) bool) (moved in
 	}
 	d.Kind, _, _ = strings.Cut(d.Key, "|")
 	d.Seq, d.At = t.seq, t.at
-	if err := t.putJSON(newKey(t.g.id, spaceDecision).str(d.Key), d); err != nil {
-		return 0, err
-	}
 	err = t.keyRecords(d.Key, func(doc id, was CandidateRecord) error {
 		if was.State == d.State || choose != nil && !choose(&was) {
 			return nil
@@ -61,7 +58,10 @@ func (t *Txn) decide(d Decision, choose func(r *CandidateRecord) bool) (moved in
 		moved++
 		return t.moveRecord(doc, &was, &now, d.State)
 	})
-	return moved, err
+	if err != nil || moved == 0 && choose != nil {
+		return moved, err
+	}
+	return moved, t.putJSON(newKey(t.g.id, spaceDecision).str(d.Key), d)
 }
 
 // moveRecord replaces a record, or removes it (nil), and tells of it.
@@ -184,23 +184,27 @@ func (t *Txn) EditCandidate(ctx context.Context, now CandidateRecord, quote stri
 	return t.flushIfFull(ctx)
 }
 
-// keepEdited carries over what people made of records while the quote stands, be it that the new reading has the key or not.
-func (a *application) keepEdited(out map[string]*CandidateRecord, stored map[string]CandidateRecord, now *statements, chunks []graph.Chunk, inPlace bool, wasText string) {
-	var places *anchors
+// keepEdited carries over what people made of records while the quote stands, be it that the new reading has the key or not. Approved
+// ones stay anyway; theirs is what a new sighting joins.
+func (a *application) keepEdited(out map[string]*CandidateRecord, stored map[string]CandidateRecord, chunks []graph.Chunk, inPlace bool) error {
+	places := anchors{text: a.c.Text, chunks: chunks}
+	for i := range chunks {
+		places.unread = append(places.unread, i)
+	}
 	for k, r := range stored {
-		if r.Edited == nil || r.State != api.StatePending || r.End > len(wasText) || r.Start >= r.End {
+		if r.Edited == nil || r.State == api.StateRejected || r.State == api.StateApproved && out[k] == nil {
 			continue
 		}
 		c := r.Candidate
-		if !inPlace {
-			if places == nil {
-				all := anchors{text: a.c.Text, chunks: chunks}
-				for i := range chunks {
-					all.unread = append(all.unread, i)
-				}
-				places = &all
+		if same := inPlace && r.Version == a.d.Version; !same {
+			text, err := a.t.text(a.doc, r.Version)
+			if err != nil {
+				return err
 			}
-			chunk, start, end, ok := places.find(wasText[r.Start:r.End])
+			if r.Start > r.End || r.End > len(text) {
+				continue
+			}
+			chunk, start, end, ok := places.find(text[r.Start:r.End])
 			if !ok {
 				continue
 			}
@@ -208,13 +212,10 @@ func (a *application) keepEdited(out map[string]*CandidateRecord, stored map[str
 		}
 		if seen := out[k]; seen != nil {
 			c.Count, c.Confidence, c.Reasons, c.Extractor, c.Rule = seen.Count, seen.Confidence, seen.Reasons, seen.Extractor, seen.Rule
-			c.More = seen.More
 		}
 		n := a.newRecord(c)
 		n.Edited = r.Edited
-		if inPlace && n.ID == r.ID {
-			n.Seq, n.At, n.Job = r.Seq, r.At, r.Job
-		}
 		out[k] = n
 	}
+	return nil
 }

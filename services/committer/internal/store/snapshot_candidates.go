@@ -54,7 +54,7 @@ func (sn *Snapshot) Decision(candidateKey string) (d Decision, ok bool, err erro
 }
 
 // Decisions calls fn for every decided key, in order.
-func (sn *Snapshot) Decisions(fn func(Decision) error) error { return sn.DecisionsFrom("", fn) }
+func (sn *Snapshot) Decisions(fn func(Decision) error) error { return sn.DecisionsFrom("", "", fn) }
 
 // CandidateRow is what the look-up by key says of a record.
 type CandidateRow struct {
@@ -99,9 +99,13 @@ func (sn *Snapshot) CandidateByID(recordID string) (docID, candidateKey string, 
 	return docID, candidateKey, ok && r.ID == recordID, err
 }
 
-// DecisionsFrom calls fn for every decided key that begins with prefix, in order.
-func (sn *Snapshot) DecisionsFrom(prefix string, fn func(Decision) error) error {
-	return sn.scan(sn.key(spaceDecision).part(prefix), nil, func(k key, b []byte) error {
+// DecisionsFrom calls fn for every decided key that begins with prefix, in order, from a key on ("": the first).
+func (sn *Snapshot) DecisionsFrom(prefix, from string, fn func(Decision) error) error {
+	var at key
+	if from != "" {
+		at = sn.key(spaceDecision).str(from)
+	}
+	return sn.scan(sn.key(spaceDecision).part(prefix), at, func(k key, b []byte) error {
 		var d Decision
 		if err := decodeJSON(b, &d); err != nil {
 			return fmt.Errorf("%s: %w", describe(k.with(sn.seq)), err)
