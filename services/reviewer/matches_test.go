@@ -20,7 +20,7 @@ type deskOfMatches struct {
 	groups  []api.Group
 	page    int
 	decided []api.MatchDecide
-	asked   []any // what was forwarded about candidates
+	passed  []any // what was forwarded about candidates
 	said    []events.Audit
 }
 
@@ -38,22 +38,22 @@ func (c *deskOfMatches) Kinds(_ context.Context, _ string, req api.CandidatesKin
 }
 
 func (c *deskOfMatches) DecideCandidates(_ context.Context, _ string, req api.CandidatesDecide) (api.DecideReply, error) {
-	c.asked = append(c.asked, req)
+	c.passed = append(c.passed, req)
 	return api.DecideReply{Seq: 10, Outcome: api.Outcome{Changed: req.Keys}}, nil
 }
 
 func (c *deskOfMatches) EditCandidate(_ context.Context, _ string, req api.ReviewEdit) (api.CandidateEdited, error) {
-	c.asked = append(c.asked, req)
+	c.passed = append(c.passed, req)
 	return api.CandidateEdited{Seq: 9, ID: req.ID, Record: "rec"}, nil
 }
 
 func (c *deskOfMatches) Prune(_ context.Context, _ string, req api.ReviewPrune) (api.ReviewPruneReply, error) {
-	c.asked = append(c.asked, req)
+	c.passed = append(c.passed, req)
 	return api.ReviewPruneReply{Seq: 10, Matched: []string{}}, nil
 }
 
 func (c *deskOfMatches) UndoCandidate(_ context.Context, _ string, req api.CandidatesUndo) (api.DecideReply, error) {
-	c.asked = append(c.asked, req)
+	c.passed = append(c.passed, req)
 	return api.DecideReply{Seq: 10}, nil
 }
 
@@ -289,7 +289,7 @@ func TestDecisionsAreForwarded(t *testing.T) {
 	_, err = d.undo(t.Context(), "g", []byte(`{"decision":"none","actor":"eva"}`))
 	require.ErrorContains(t, err, "no")
 	require.Empty(t, c.decided)
-	require.Empty(t, c.asked)
+	require.Empty(t, c.passed)
 }
 
 // Decisions about candidates go to the committer as they are; their filters are those of the list.
@@ -325,22 +325,22 @@ func TestCandidateDecisionsAreForwarded(t *testing.T) {
 		api.CandidatesUndo{Record: "rec", Actor: "bo", Reason: "slip"},
 		api.ReviewPrune{Rejected: true, PendingBelowCount: &three, Apply: true},
 		api.ReviewEdit{ID: "c1", Set: map[string]any{"label": "M"}, Actor: "eva"},
-	}, c.asked)
+	}, c.passed)
 	require.Empty(t, c.decided)
-	c.asked = nil
+	c.passed = nil
 	for body, want := range map[string]string{
-		`{"ids":["c1","m1"],"actor":"eva"}`:                         "412 not_supported",
-		`{"ids":["c1"],"decision":"same","actor":"eva"}`:            "400 bad_value",
-		`{"query":{"limit":3},"actor":"eva"}`:                       "400 bad_value",
-		`{"query":{"min_count":-1},"actor":"eva"}`:                  "400 bad_value",
-		`{"query":{"state":"active"},"actor":"eva"}`:                "400 bad_value",
-		`{"query":{"schema":{"entities":[{"x":1}]}},"actor":"eva"}`: "400 schema_invalid",
-		`{"keys":["entity|l|1"],"keys_of":"x","actor":"eva"}`:       "400 unknown_field",
+		`{"ids":["c1","m1"],"actor":"eva"}`:                       "412 not_supported",
+		`{"ids":["c1"],"decision":"same","actor":"eva"}`:          "400 bad_value",
+		`{"query":{"limit":3},"actor":"eva"}`:                     "400 bad_value",
+		`{"query":{"min_count":-1},"actor":"eva"}`:                "400 bad_value",
+		`{"query":{"state":"active"},"actor":"eva"}`:              "400 bad_value",
+		`{"query":{"schema":{"entities":["Job"]}},"actor":"eva"}`: "400 schema_invalid",
+		`{"keys":["entity|l|1"],"keys_of":"x","actor":"eva"}`:     "400 unknown_field",
 	} {
 		_, err := d.approve(t.Context(), "g", []byte(body))
 		var e *api.Error
 		require.ErrorAs(t, err, &e, body)
 		require.Equal(t, want, fmt.Sprintf("%d %s", e.Status, e.Code), body)
 	}
-	require.Empty(t, c.asked)
+	require.Empty(t, c.passed)
 }
