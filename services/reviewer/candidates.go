@@ -40,7 +40,7 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 			kinds[kind] = id
 		}
 		if len(kinds) == 0 {
-			return aboutCandidates, nil // which says of each that it is unknown
+			return 0, api.Errorf(404, "match_not_found", "graph %s has no candidate and no match %.120s, or not any more", graphName, strings.Join(req.IDs, " "))
 		}
 	}
 	candidates, matches := false, false

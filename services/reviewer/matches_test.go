@@ -306,7 +306,6 @@ func TestCandidateDecisionsAreForwarded(t *testing.T) {
 	v := do(d.approve, `{"keys":["entity|l|1"],"actor":"eva","reason":"r","request_id":"x","revision":4}`)
 	require.Equal(t, []string{"entity|l|1"}, v.(api.DecideReply).Outcome.Changed)
 	do(d.reject, `{"ids":["c1","gone"],"decision":"reject","actor":"eva"}`)
-	do(d.approve, `{"ids":["gone"],"actor":"eva"}`)
 	do(d.approve, `{"query":{},"actor":"eva"}`)
 	do(d.reject, `{"query":{"kinds":["entity","relation"],"label":"L","state":null,"min_score":0.5,"min_count":2,"schema":"current"},"actor":"eva"}`)
 	do(d.reject, `{"query":{"state":"approved","schema":"current","include_covered":true},"actor":"eva"}`)
@@ -318,7 +317,6 @@ func TestCandidateDecisionsAreForwarded(t *testing.T) {
 	require.Equal(t, []any{
 		api.CandidatesDecide{Keys: []string{"entity|l|1"}, Decision: "approve", Actor: "eva", Reason: "r", RequestID: "x", Revision: 4},
 		api.CandidatesDecide{IDs: []string{"c1", "gone"}, Decision: "reject", Actor: "eva"},
-		api.CandidatesDecide{IDs: []string{"gone"}, Decision: "approve", Actor: "eva"},
 		api.CandidatesDecide{Query: &api.CandidateFilter{States: []string{"pending"}}, Decision: "approve", Actor: "eva"},
 		api.CandidatesDecide{Query: &api.CandidateFilter{Kinds: []string{"entity", "relation"}, Label: "L", MinScore: 0.5, MinCount: 2, Hide: json.RawMessage(`"current"`)}, Decision: "reject", Actor: "eva"},
 		api.CandidatesDecide{Query: &api.CandidateFilter{States: []string{"approved"}}, Decision: "reject", Actor: "eva"},
@@ -331,6 +329,7 @@ func TestCandidateDecisionsAreForwarded(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"ids":["c1","m1"],"actor":"eva"}`:                       "412 not_supported",
 		`{"ids":["c1"],"decision":"same","actor":"eva"}`:          "400 bad_value",
+		`{"ids":["gone"],"actor":"eva"}`:                          "404 match_not_found",
 		`{"query":{"limit":3},"actor":"eva"}`:                     "400 bad_value",
 		`{"query":{"min_count":-1},"actor":"eva"}`:                "400 bad_value",
 		`{"query":{"state":"active"},"actor":"eva"}`:              "400 bad_value",

@@ -397,3 +397,39 @@ func TestManyKeys(t *testing.T) {
 	require.Equal(t, uint64(docs*each), list.Total)
 	r.verified()
 }
+
+// A reader that applies the events in order has what is stored, however many there are in a commit.
+func TestEventsTellWhatIsThere(t *testing.T) {
+	r := newRoom(t)
+	items := make([]string, 500)
+	for i := range items {
+		items[i] = fmt.Sprintf("entity Ship Number %d %s", i, strings.Repeat("long ", 30))
+	}
+	r.read("a", items...)
+	r.apply(reading{key: "a", items: items[100:], extraction: "2"})
+	r.decide(api.CandidatesDecide{Query: &api.CandidateFilter{MinScore: 0.1}, Decision: "reject"})
+	r.apply(reading{key: "b", items: items[50:150], extraction: "3"})
+	_, err := r.Prune(t.Context(), g, api.ReviewPrune{Rejected: true, Apply: true})
+	require.NoError(t, err)
+	r.apply(reading{key: "a", items: items[200:], extraction: "4"})
+	there := map[string]bool{}
+	verbs, _ := r.events()
+	for _, v := range verbs {
+		verb, what, _ := strings.Cut(v, " ")
+		switch verb {
+		case "withdrawn", "pruned":
+			delete(there, what)
+		default:
+			there[what] = true
+		}
+	}
+	var want, got []string
+	for _, x := range r.records() {
+		want = append(want, x[:strings.LastIndex(x, " pending")])
+	}
+	for x := range there {
+		got = append(got, x)
+	}
+	require.Len(t, want, 350)
+	require.Equal(t, want, sorted(got))
+}
