@@ -77,6 +77,7 @@ var may = map[string][]string{
 	"pkg/bundle":       {"pkg/events", "pkg/graph"},
 	"pkg/api":          {"pkg/events", "pkg/graph"},
 	"pkg/bus":          {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
+	"pkg/coverage":     {"pkg/api", "pkg/graph", "pkg/schema"},
 	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events"},
 }
 

@@ -138,6 +138,11 @@ type MatchDecide struct {
 type Outcome struct {
 	Changed []string          `json:"changed"`
 	Skipped map[string]string `json:"skipped"`
+	// ChangedTotal and SkippedTotal count all of them, for candidates: of many, the reply names the first ones.
+	ChangedTotal int `json:"changed_total,omitempty"`
+	SkippedTotal int `json:"skipped_total,omitempty"`
+	// CurrentKeys are the keys of skipped ids that other records have replaced since.
+	CurrentKeys map[string]string `json:"current_keys,omitempty"`
 }
 
 // Reasons of Outcome.Skipped.

@@ -9,6 +9,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -74,7 +75,7 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 			r.Problems = append(r.Problems, p)
 		}
 	}
-	if r.Checked["audit"], err = s.matches.Verify(ctx, graph, problem); err != nil {
+	if r.Checked["audit"], err = (audit.Trail{Store: s.st, Graph: graph}).Verify(ctx, problem); err != nil {
 		return r, err
 	}
 	if r.Checked["link"], err = s.links.Verify(ctx, graph, problem); err != nil || !req.Schema {
@@ -92,7 +93,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -201,6 +202,12 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("matches", "list", verb(s.matches.List)),
 		endpoint("matches", "get", verb(s.matches.Get)),
 		endpoint("matches", "decide", verb(s.matches.Decide)),
+		endpoint("candidates", "decide", verb(s.candidates.Decide)),
+		endpoint("candidates", "edit", verb(s.candidates.Edit)),
+		endpoint("candidates", "prune", verb(s.candidates.Prune)),
+		endpoint("candidates", "undo", verb(s.candidates.Undo)),
+		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
+		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),

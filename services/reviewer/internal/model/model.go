@@ -234,21 +234,6 @@ func (g *Graph) Find(id string) string {
 	return ""
 }
 
-// Kinds returns the kinds of records by their ids, of those that are there.
-func (g *Graph) Kinds(ids []string) map[string]string {
-	asked := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		asked[id] = true
-	}
-	out := map[string]string{}
-	for _, r := range g.records {
-		if asked[r.ID] {
-			out[r.ID] = r.Kind
-		}
-	}
-	return out
-}
-
 // Group returns the group of a key: the pending one first.
 func (g *Graph) Group(key string) (api.Group, bool) {
 	for _, s := range []string{api.StatePending, api.StateApproved, api.StateRejected} {
