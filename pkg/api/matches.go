@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/patch"
 )
 
 // Kind of matches among the kinds of review items.
@@ -157,6 +158,8 @@ type DecideReply struct {
 	Seq     uint64            `json:"seq"`
 	Outcome Outcome           `json:"outcome"`
 	Records map[string]string `json:"records"`
+	// Patch is what the schema needs for the candidates that were approved; absent where it does not fit the reply (review.patch has it).
+	Patch *patch.Patch `json:"patch,omitempty"`
 }
 
 // ReviewDecide asks for an approval or rejection: exactly one of ids, keys and query.

@@ -112,6 +112,15 @@ type ReviewPatch struct {
 	Cursor string   `json:"cursor,omitempty"`
 }
 
+// CandidatesPatch is ReviewPatch as the committer answers it (internal verb candidates.patch). Keys are another way to choose: those
+// that are not approved are left out. Budget is how many bytes of JSON the reply may have, 0 as many as a reply holds.
+type CandidatesPatch struct {
+	IDs    []string `json:"ids,omitempty"`
+	Keys   []string `json:"keys,omitempty"`
+	Cursor string   `json:"cursor,omitempty"`
+	Budget int      `json:"budget,omitempty"`
+}
+
 // Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.
 type Record struct {
 	events.CandidateItem

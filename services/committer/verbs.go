@@ -207,6 +207,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("candidates", "prune", verb(s.candidates.Prune)),
 		endpoint("candidates", "undo", verb(s.candidates.Undo)),
 		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
+		endpoint("candidates", "patch", verb(s.candidates.Patch)),
 		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),

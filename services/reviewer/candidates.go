@@ -78,7 +78,11 @@ func (d *desk) decideCandidates(ctx context.Context, graphName string, req api.R
 		}
 		out.Query = &q
 	}
-	return d.committer.DecideCandidates(ctx, graphName, out)
+	reply, err := d.committer.DecideCandidates(ctx, graphName, out)
+	if err == nil && verb == api.DecideApprove {
+		d.addPatch(ctx, graphName, &reply)
+	}
+	return reply, err
 }
 
 // candidateQuery reads the filters of a list as a choice of candidates.

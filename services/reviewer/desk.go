@@ -14,6 +14,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/coverage"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/patch"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/reviewer/internal/model"
 )
@@ -29,6 +30,7 @@ type Committer interface {
 	Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (api.CandidatesKindsReply, error)
 	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
 	EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (api.CandidateEdited, error)
+	Patch(ctx context.Context, graph string, req api.CandidatesPatch) (patch.Patch, error)
 	Prune(ctx context.Context, graph string, req api.ReviewPrune) (api.ReviewPruneReply, error)
 	UndoCandidate(ctx context.Context, graph string, req api.CandidatesUndo) (api.DecideReply, error)
 	Audit(ctx context.Context, graph string, req api.ReviewAudit) (api.ReviewAuditReply, error)

@@ -17,6 +17,8 @@ import (
 
 // deskOfMatches answers as the committer does, out of groups that are in order, at most page at once.
 type deskOfMatches struct {
+	patches []api.CandidatesPatch
+	noPatch error
 	groups  []api.Group
 	page    int
 	decided []api.MatchDecide

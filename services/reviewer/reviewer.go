@@ -17,6 +17,7 @@ import (
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/patch"
 )
 
 // Service is the reviewer.
@@ -149,6 +150,11 @@ func (r remote) Match(ctx context.Context, graph string, req api.MatchGet) (repl
 
 func (r remote) Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (reply api.CandidatesKindsReply, err error) {
 	err = r.conn.Consult(ctx, verb(graph, "candidates.kinds"), req, &reply)
+	return reply, err
+}
+
+func (r remote) Patch(ctx context.Context, graph string, req api.CandidatesPatch) (reply patch.Patch, err error) {
+	err = r.conn.Request(ctx, verb(graph, "candidates.patch"), req, &reply)
 	return reply, err
 }
 

@@ -28,8 +28,8 @@ type Ends struct {
 // end is one end of a relation, or the holder of a property.
 type end struct{ text, label, entity string }
 
-// answer is an end's entity, or the key of the approved candidate that will be one, or why not.
-type answer struct{ entity, candidate, why string }
+// answer is an end's entity and its type, or the key of the approved candidate that will be one, or why not.
+type answer struct{ entity, label, candidate, why string }
 
 // maxKnown ends are remembered.
 const maxKnown = 20_000
@@ -153,7 +153,7 @@ func (e *Ends) entity(label, id string) answer {
 	if _, ok := e.schema.Entity(label); !ok {
 		return answer{why: api.EndpointTypeNotSchema}
 	}
-	return answer{entity: id}
+	return answer{entity: id, label: label}
 }
 
 // candidate looks for the approved entity candidate of a text, one of the end's label first.
