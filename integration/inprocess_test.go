@@ -56,6 +56,8 @@ type fleetOptions struct {
 	Extractor extractor.Config
 	// Resolver is the resolver's configuration.
 	Resolver resolver.Config
+	// Committer is the committer's configuration; its directory and lease are the fleet's.
+	Committer committer.Config
 	// Roots of the loader.
 	Roots []string
 	// Fake replaces services by name.
@@ -110,7 +112,9 @@ func (f *fleet) build(name string, deps app.Deps) (app.Service, error) {
 	case "resolver":
 		return resolver.New(f.opt.Resolver, deps)
 	case "committer":
-		return committer.New(committer.Config{Dir: filepath.Join(f.dir, "store"), Lease: f.opt.Lease}, deps)
+		cfg := f.opt.Committer
+		cfg.Dir, cfg.Lease = filepath.Join(f.dir, "store"), f.opt.Lease
+		return committer.New(cfg, deps)
 	case "reviewer":
 		return reviewer.New(reviewer.Config{}, deps)
 	default:

@@ -36,7 +36,7 @@ func TestJudgeThatAnswersBadly(t *testing.T) {
 		{"one twice", `{"answers":[{"pair":0,"verdict":"match"},{"pair":0,"verdict":"no_match"},{"pair":1,"verdict":"no_match"}]}`, 2, 200,
 			api.Resolution{Unclear: 1, LLMRequests: 1}, map[string]int{"unclear": 1, "rejected": 1}},
 		{"no answers", "I would rather not.", 2, 200, api.Resolution{Unclear: 2, LLMRequests: 2, LLMFailed: 1}, map[string]int{"unclear": 2}},
-		{"a budget of one request", short, 12, 1, api.Resolution{Unclear: 10, Matched: api.Matched{LLM: 2}, LLMRequests: 1}, map[string]int{"active": 2, "unclear": 10}},
+		{"a budget of one request", short, 12, 1, api.Resolution{Unclear: 10, Matched: api.Matched{LLM: 2}, LLMRequests: 1, LLMLeft: 2}, map[string]int{"active": 2, "unclear": 10}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{Content: c.reply})})
@@ -57,6 +57,7 @@ func TestJudgeThatAnswersBadly(t *testing.T) {
 				states[x.State]++
 			}
 			require.Equal(t, c.states, states)
+			require.Equal(t, states, ask[api.StatsReply](f.cluster, "g", "query.stats", nil).ByMatch)
 			require.Equal(t, c.want.LLMRequests, len(m.Calls()))
 			f.sound("g")
 		})

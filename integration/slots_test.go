@@ -99,6 +99,7 @@ func TestKilledAfterNinetyEightReplies(t *testing.T) {
 	require.Equal(t, chunks, s.Stages.Chunking.Chunks)
 	require.Equal(t, chunks+1, m.Count(), "the one that was being asked about, and no other")
 	require.Equal(t, []int{chunks, chunks - 1, 0}, []int{s.Stages.Escalation.Escalated, s.Stages.Escalation.CacheHits, s.Stages.Extraction.ChunksFailed})
+	require.Equal(t, m.Count(), s.Stages.Escalation.SpentRequests, "those of the killed one were paid for as well")
 	c.sound("g")
 	t.Logf("killed with %d of %d replies kept; after the restart %d call", chunks-1, chunks, m.Count()-chunks)
 }

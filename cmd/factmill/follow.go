@@ -232,8 +232,9 @@ func jobResult(c *cli, st api.JobStatus) error {
 		return &coded{code: exitPartial, err: fmt.Errorf("job %s is done, but %s did not make it; %s", st.Job,
 			render.Count(st.Failed(), "document", "documents"), look)}
 	case st.State == api.JobCommitted && unread(st) > 0:
-		return &coded{code: exitPartial, err: fmt.Errorf("job %s is done, but %s not read whole, and their documents are read again by their next update; factmill jobs show %s%s says why",
-			st.Job, render.Count(unread(st), "chunk was", "chunks were"), st.Job, c.at())}
+		return &coded{code: exitPartial, err: fmt.Errorf("job %s is done, but %s; factmill jobs show %s%s says why", st.Job,
+			render.Count(unread(st), "chunk was not read whole, and its document is read again by its next update",
+				"chunks were not read whole, and their documents are read again by their next update"), st.Job, c.at())}
 	}
 	return nil
 }

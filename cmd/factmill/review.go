@@ -13,7 +13,7 @@ import (
 
 func (c *cli) reviewCmd() *cobra.Command {
 	return parent("review", "Look at what waits for a person", `Everything that the schema or a confidence threshold kept out of the graph waits here as a candidate, grouped by what it says; and pairs
-of entities that may be one wait as matches.`,
+of entities that may be one wait as matches; properties of which documents say several values as conflicts.`,
 		c.reviewListCmd(), c.reviewShowCmd(), c.reviewNextCmd(), c.reviewApproveCmd(), c.reviewRejectCmd(), c.reviewEditCmd(), c.reviewPruneCmd(), c.reviewUndoCmd(),
 		c.reviewPatchCmd(), c.reviewAuditCmd(), c.reviewStatsCmd())
 }
@@ -24,10 +24,11 @@ func (c *cli) reviewListCmd() *cobra.Command {
 	var limit int
 	var chosen bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List candidate groups or matches, most seen first", Args: noArgs,
+		Use: "list", Short: "List candidate groups, matches or conflicts, most seen first", Args: noArgs,
 		Long: `List the groups of equal candidates: most seen first, then most confident, then by key. With --kind match, pairs of entities that may be
-one: those in most documents first, then by score. Of matches, pending ones are unclear, active ones are linked and nobody decided.`,
-		Example: "  factmill review list\n  factmill review list --kind match --min-score 0.9\n  factmill review list --kind entity --label Instrument --min-count 3\n  factmill review list --state all --json",
+one: those in most documents first, then by score. Of matches, pending ones are unclear, active ones are linked and nobody decided. With --kind conflict,
+properties that have one value and of which documents say several, and those whose values tell things of one name apart (homonyms).`,
+		Example: "  factmill review list\n  factmill review list --kind match --min-score 0.9\n  factmill review list --kind conflict --label Person\n  factmill review list --kind entity --label Instrument --min-count 3\n  factmill review list --state all --json",
 		RunE: ask(c, "review.list", func(cmd *cobra.Command, _ []string) (any, error) {
 			m, err := listRequest(req, state)
 			if err != nil {
@@ -52,7 +53,7 @@ one: those in most documents first, then by score. Of matches, pending ones are 
 	f.StringSliceVar(&req.Kinds, "kind", nil, "entity, relation, property, match, stale, conflict, job; comma separated or repeated")
 	f.StringVar(&req.Label, "label", "", "only this `label`")
 	f.StringVar(&state, "state", "", "pending (default), approved, rejected, active (matches) or all")
-	f.Float64Var(&req.MinScore, "min-score", 0, "only with at least this confidence; of a match its score")
+	f.Float64Var(&req.MinScore, "min-score", 0, "only with at least this confidence; of a match its score, of a conflict that of its surest value")
 	f.IntVar(&req.MinCount, "min-count", 0, "only groups seen at least this often")
 	f.IntVar(&limit, "limit", 100, "groups a page")
 	f.IntVar(&req.Skip, "skip", 0, "skip this many groups")
@@ -99,7 +100,7 @@ func listRequest(r api.ReviewList, state string) (map[string]any, error) {
 func (c *cli) reviewShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|KEY", Short: "Show one item whole", Args: cobra.ExactArgs(1),
-		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided. A key has bars: 'entity|instrument|larch'.",
+		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart. A key has bars: 'entity|instrument|larch'.",
 		Example: "  factmill review show 'entity|instrument|larch spectrograph'",
 		RunE: ask(c, "review.show", func(_ *cobra.Command, args []string) (any, error) {
 			if strings.Contains(args[0], "|") {

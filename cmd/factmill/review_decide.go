@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os/user"
@@ -25,6 +26,8 @@ type decision struct {
 	reason    string
 	request   string
 	revision  uint64
+	output    string
+	overwrite bool
 }
 
 func (c *cli) reviewApproveCmd() *cobra.Command {
@@ -51,10 +54,22 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			return c.decided(ctx, cmd, "review."+verb, req, map[string]string{"approve": "approved", "reject": "rejected"}[verb])
+			if verb == "reject" {
+				return c.decided(ctx, cmd, "review.reject", req, "rejected")
+			}
+			if d.output != "" {
+				if err := checkOutput(d.output, d.overwrite); err != nil {
+					return err
+				}
+			}
+			return c.decidedThen(ctx, cmd, "review.approve", req, "approved", func(r api.DecideReply) error { return c.saveApproved(r, d) })
 		}),
 	}
 	f := cmd.Flags()
+	if verb == "approve" {
+		f.StringVarP(&d.output, "output", "o", "", "`file` for the patch: what the schema needs for the candidates that were approved")
+		f.BoolVar(&d.overwrite, "overwrite", false, "replace the file when it is there")
+	}
 	f.StringSliceVar(&d.ids, "id", nil, "the item's `id`; repeats")
 	f.StringArrayVar(&d.keys, "key", nil, "the item's `key`; repeats")
 	f.StringSliceVar(&d.query.Kinds, "kind", nil, "all entity, relation or property candidates, or match: that the following choose")
@@ -140,13 +155,20 @@ func (c *cli) who(m map[string]any, d decision) error {
 
 // decided asks for a decision and shows what came of it. Items that were skipped, but for those that are so already, make it partial.
 func (c *cli) decided(ctx context.Context, cmd *cobra.Command, verb string, req any, done string) error {
+	return c.decidedThen(ctx, cmd, verb, req, done, func(api.DecideReply) error { return nil })
+}
+
+// decidedThen is decided, and then does something with the reply.
+func (c *cli) decidedThen(ctx context.Context, cmd *cobra.Command, verb string, req any, done string, then func(r api.DecideReply) error) error {
 	return c.open(ctx, cmd, target.WaitReview, func(ctx context.Context, s *target.Session) error {
 		raw, err := s.Ask(ctx, verb, req)
 		if err != nil {
 			return err
 		}
 		skipped := 0
+		var after error
 		err = replyAnd(c, raw, func(w io.Writer, r api.DecideReply) error { return render.Outcome(w, r, done) }, func(r api.DecideReply) {
+			after = then(r)
 			skipped = max(0, r.Outcome.SkippedTotal-len(r.Outcome.Skipped))
 			for _, why := range r.Outcome.Skipped {
 				if why != api.SkippedApproved && why != api.SkippedRejected {
@@ -154,11 +176,24 @@ func (c *cli) decided(ctx context.Context, cmd *cobra.Command, verb string, req 
 				}
 			}
 		})
-		if err != nil || skipped == 0 {
+		if err = errors.Join(err, after); err != nil || skipped == 0 {
 			return err
 		}
 		return &coded{code: exitPartial, err: fmt.Errorf("%s skipped: what waits shows factmill review list --state all%s", render.Count(skipped, "item was", "items were"), c.at())}
 	})
+}
+
+// saveApproved writes the patch of an approval, where one was asked for.
+func (c *cli) saveApproved(r api.DecideReply, d decision) error {
+	switch {
+	case d.output == "":
+		return nil
+	case r.Patch != nil:
+		return c.savePatch(r.Patch, d.output, d.overwrite)
+	case len(r.Outcome.Changed) == 0:
+		return failf("nothing was approved now: %s was not written (factmill review patch%s --output FILE writes what is approved)", render.Line(d.output), c.at())
+	}
+	return failf("approved, but the patch does not fit the reply: factmill review patch%s --output %s writes that of all that is approved", c.at(), quoted(d.output))
 }
 
 func (c *cli) reviewUndoCmd() *cobra.Command {

@@ -71,7 +71,7 @@ func interruptible(errOut io.Writer) (context.Context, func()) {
 		}
 		cancel()
 		if _, ok := <-signals; ok {
-			_, _ = fmt.Fprintln(errOut, "factmill: stopped at once; what was committed is safe, the rest is taken up at the next start")
+			_, _ = fmt.Fprintln(errOut, "factmill: stopped at once; what was committed is safe, the rest goes on where its services run, or when they run next")
 			os.Exit(130)
 		}
 	}()

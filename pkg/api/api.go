@@ -45,6 +45,7 @@ var Codes = map[string]string{
 	"version_not_found":     "404: the document has no such version",
 	"schema_not_found":      "404: the graph has no such schema revision",
 	"candidate_not_found":   "404: no candidate of that id or key is known",
+	"conflict_not_found":    "404: no conflict has that id or key: the property has one value, or may have several",
 	"match_not_found":       "404: these entities do not match, or not any more, or no match has that id or key",
 	"decision_not_found":    "404: no audit record has that id",
 	"sequence_unknown":      "404: the graph has not reached that sequence",
@@ -209,12 +210,19 @@ type Extraction struct {
 	Dropped              []graph.Dropped `json:"dropped"`
 	CandidatesWritten    int             `json:"candidates_written"`
 	CandidatesSuppressed int             `json:"candidates_suppressed"`
+	// Items are counted once here, in Dropped once a reason: those that were only counted, and those that a person could decide on, whether
+	// or not candidates are kept.
+	ItemsDropped   int `json:"items_dropped"`
+	ItemsUndecided int `json:"items_undecided"`
 	Failures
 }
 
 // Escalation counts of a job.
 type Escalation struct {
 	events.EscalationStats
+	// What the job has cost in all its attempts and over all replicas, also where nothing came of it.
+	SpentRequests int `json:"spent_requests"`
+	SpentTokens   int `json:"spent_tokens"`
 	Failures
 }
 
@@ -237,6 +245,8 @@ type Resolution struct {
 	LLMRequests int     `json:"llm_requests"`
 	LLMFailed   int     `json:"llm_failed"`
 	CapLeft     int     `json:"cap_left"`
+	// LLMLeft pairs wait for a later job, whose budget of model requests has room for them.
+	LLMLeft int `json:"llm_left"`
 	Failures
 }
 

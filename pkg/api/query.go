@@ -12,15 +12,17 @@ import (
 
 // StatsReply counts what the graph holds.
 type StatsReply struct {
-	Graph      string         `json:"graph"`
-	Seq        uint64         `json:"seq"`
-	Documents  int            `json:"documents"`
-	Chunks     int            `json:"chunks"`
-	Mentions   int            `json:"mentions"`
-	Entities   int            `json:"entities"`
-	Relations  int            `json:"relations"`
-	Candidates int            `json:"candidates"`
-	Matches    int            `json:"matches"`
+	Graph      string `json:"graph"`
+	Seq        uint64 `json:"seq"`
+	Documents  int    `json:"documents"`
+	Chunks     int    `json:"chunks"`
+	Mentions   int    `json:"mentions"`
+	Entities   int    `json:"entities"`
+	Relations  int    `json:"relations"`
+	Candidates int    `json:"candidates"`
+	Matches    int    `json:"matches"`
+	// ByMatch are matches by state.
+	ByMatch    map[string]int `json:"matches_by_state,omitempty"`
 	ByType     map[string]int `json:"entities_by_type"`
 	ByRelation map[string]int `json:"relations_by_type"`
 	// CandidateNo is the number of the newest candidate event of the graph.

@@ -14,7 +14,7 @@ const (
 	StateRejected = "rejected"
 )
 
-// ReviewList asks for groups of candidates and matches. No kinds are entity, relation and property. State absent is pending, null is
+// ReviewList asks for groups of candidates, matches and conflicts. No kinds are entity, relation and property. State absent is pending, null is
 // all; "active" is matches that are linked and nobody decided. Schema is "current" or a whole schema as
 // an object or text: pending groups that it covers are hidden unless IncludeCovered.
 type ReviewList struct {
@@ -41,7 +41,10 @@ type Sample struct {
 
 // Group is the candidates of one key and state, or a match: then text is "A ~ B", the source and target texts are the names of the two
 // entities, count adds the documents of both, documents counts those that mention either, reasons is the method, confidence the score,
-// ids the match's id, the sample a mention of the first entity, and the revision the commit that decided it (0: nobody did).
+// ids the match's id, the sample a mention of the first entity, and the revision the commit that decided it (0: nobody did). Or a conflict:
+// then label is the type of the entity, text its name, the source text the property, the target text a few of its values, count adds the
+// documents of each value, documents counts those that give any, reasons is homonym or property_conflict, confidence that of the surest
+// value, ids the conflict's id, and the sample a place that gives the value which is shown.
 type Group struct {
 	Key        string `json:"key"`
 	Kind       string `json:"kind"`
@@ -101,6 +104,8 @@ type ReviewShowReply struct {
 	Revision     uint64        `json:"revision"`
 	// Match is what a match has besides.
 	Match *MatchItem `json:"match,omitempty"`
+	// Conflict is what a conflict has besides.
+	Conflict *ConflictItem `json:"conflict,omitempty"`
 	// History is what was decided about the item, the latest first.
 	History []events.Audit `json:"history"`
 }
@@ -138,7 +143,9 @@ type ReviewStatsReply struct {
 	ByState map[string]int `json:"by_state"`
 	ByLabel map[string]int `json:"by_label"`
 	// Matches counts pairs of entities by state, which the other numbers do not count.
-	Matches        map[string]int `json:"matches"`
+	Matches map[string]int `json:"matches"`
+	// Conflicts counts properties with several values by reason; the other numbers do not.
+	Conflicts      map[string]int `json:"conflicts"`
 	Oldest         string         `json:"oldest"`
 	AcceptanceRate float64        `json:"acceptance_rate"`
 }

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/settings"
 )
 
@@ -206,15 +207,22 @@ func (c *Config) Pinned() map[string]string {
 	return out
 }
 
+// shown is a value as it may be seen: without secrets, also those in addresses.
+func (c *Config) shown(k Key) string {
+	text := c.Get(k.Name)
+	switch {
+	case k.Secret && text != "":
+		return "(hidden)"
+	case strings.HasSuffix(k.Name, ".url") || strings.HasSuffix(k.Name, ".address"):
+		return bus.Redacted(text)
+	}
+	return text
+}
+
 // Print writes the effective configuration as YAML-like lines with their sources; secrets are hidden.
 func (c *Config) Print(w io.Writer) error {
 	for _, k := range Keys {
-		v := c.values[k.Name]
-		text := v.Text
-		if k.Secret && text != "" {
-			text = "(hidden)"
-		}
-		if _, err := fmt.Fprintf(w, "%s: %q # %s\n", k.Name, text, v.Source); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %q # %s\n", k.Name, c.shown(k), c.Source(k.Name)); err != nil {
 			return err
 		}
 	}
@@ -225,11 +233,7 @@ func (c *Config) Print(w io.Writer) error {
 func (c *Config) Map() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, k := range Keys {
-		v := c.values[k.Name]
-		if k.Secret && v.Text != "" {
-			v.Text = "(hidden)"
-		}
-		out[k.Name] = map[string]string{"value": v.Text, "source": v.Source}
+		out[k.Name] = map[string]string{"value": c.shown(k), "source": c.Source(k.Name)}
 	}
 	return out
 }

@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,4 +66,30 @@ func TestUnknownEnv(t *testing.T) {
 		"FACTMILL_CHUNKER_SIZE=300", "FACTMILLER=1", "PATH=/bin", "FACTMILL_PORT=tcp://10.0.0.1:4222", "FACTMILL_SERVICE_HOST=10.0.0.1",
 		"FACTMILL_NATS_SERVICE_PORT_CLIENT=4222", "FACTMILL_NATS_PORT_4222_TCP_ADDR=10.0.0.1", "FACTMILL_DATA=d",
 	}))
+}
+
+// Passwords and tokens in addresses are shown neither as text nor as JSON; Get has them.
+func TestAddressesAreShownWithoutPasswords(t *testing.T) {
+	for given, want := range map[string]string{
+		"nats://me:hunter2@a:4222":                  "nats://me:xxxxx@a:4222",
+		"nats://me:hunter2@a, tls://me:hunter2@b:1": "nats://me:xxxxx@a,tls://me:xxxxx@b:1",
+		"nats://hunter2@a":                          "nats://xxxxx@a",
+		"me:hunter2@a:4222":                         "me:xxxxx@a:4222",
+		"https://me:hunter2@a/b@c":                  "https://me:xxxxx@a/b@c",
+		"https://me:hunt/er2@a":                     "https://me:xxxxx@a",
+		"https://me:hunt@er2@a":                     "https://me:xxxxx@a",
+		"http://127.0.0.1:11434":                    "http://127.0.0.1:11434",
+		"http://a/b@c":                              "http://a/b@c",
+		"":                                          "",
+	} {
+		for _, key := range []string{"nats.url", "ollama.url"} {
+			c, err := app.LoadConfig("", nil, map[string]string{key: given})
+			require.NoError(t, err)
+			require.Equal(t, given, c.Get(key))
+			require.Equal(t, want, c.Map()[key]["value"], given)
+			var out strings.Builder
+			require.NoError(t, c.Print(&out))
+			require.Contains(t, out.String(), fmt.Sprintf("\n%s: %q # flag\n", key, want))
+		}
+	}
 }

@@ -110,14 +110,40 @@ func (o Options) where() string {
 	if o.InProcess != nil {
 		return "the embedded server"
 	}
+	return Redacted(o.URL)
+}
+
+// Redacted is a list of addresses, with commas between them, without the passwords and tokens in them. It needs no address to be valid.
+func Redacted(addresses string) string {
 	var out []string
-	for _, s := range strings.Split(o.URL, ",") {
-		if u, err := url.Parse(strings.TrimSpace(s)); err == nil && u.User != nil {
-			s = u.Redacted()
+	for _, s := range strings.Split(addresses, ",") {
+		s = strings.TrimSpace(s)
+		scheme, rest, ok := strings.Cut(s, "://")
+		if ok {
+			scheme += "://"
+		} else {
+			scheme, rest = "", s
 		}
-		out = append(out, strings.TrimSpace(s))
+		host := rest
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 && validHost(rest[:i]) {
+			host = rest[:i]
+		}
+		if at := strings.LastIndexByte(host, '@'); at >= 0 {
+			user, _, ok := strings.Cut(host[:at], ":")
+			if user += ":"; !ok { // a token
+				user = ""
+			}
+			s = scheme + user + "xxxxx" + rest[at:]
+		}
+		out = append(out, s)
 	}
 	return strings.Join(out, ",")
+}
+
+// validHost says whether what stands before a path can be user and host: else the password may have a slash in it.
+func validHost(s string) bool {
+	u, err := url.Parse("x://" + s)
+	return err == nil && u.Host != ""
 }
 
 func connectError(o Options, err error) error {

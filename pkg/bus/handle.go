@@ -214,10 +214,7 @@ func (r *runner) pause(f *fault.Error, err error, d time.Duration) bool {
 		r.pump.close(false)
 		r.pump.backAll(time.Second)
 	}
-	if f.Delay > 0 {
-		d = f.Delay
-	}
-	t := time.NewTimer(d)
+	t := time.NewTimer(max(d, f.Delay))
 	defer t.Stop()
 	ok := true
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,24 +14,41 @@ import (
 
 // LastID returns the message id of the last message that lies on a subject; empty when none does.
 func (c *Conn) LastID(ctx context.Context, subject string) (string, error) {
+	m, err := c.last(ctx, subject)
+	if err != nil || m == nil {
+		return "", err
+	}
+	return m.Header.Get(events.HeaderMsgID), nil
+}
+
+// LastTime returns when the last message on a subject was stored; the zero time when none lies there.
+func (c *Conn) LastTime(ctx context.Context, subject string) (time.Time, error) {
+	m, err := c.last(ctx, subject)
+	if err != nil || m == nil {
+		return time.Time{}, err
+	}
+	return m.Time, nil
+}
+
+func (c *Conn) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
 	at, err := events.ParseSubject(subject)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	ctx, stop := context.WithTimeout(ctx, ackTimeout)
 	defer stop()
 	s, err := c.JS.Stream(ctx, StreamOf(at.Kind))
 	if err != nil {
-		return "", fmt.Errorf("look for the last message on %s: %w", subject, err)
+		return nil, fmt.Errorf("look for the last message on %s: %w", subject, err)
 	}
 	m, err := s.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return "", nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for the last message on %s: %w", subject, err)
+		return nil, fmt.Errorf("look for the last message on %s: %w", subject, err)
 	}
-	return m.Header.Get(events.HeaderMsgID), nil
+	return m, nil
 }
 
 // Reconnected tells of every reconnection until stop is called.

@@ -81,18 +81,53 @@ func (c *Conn) Spend(ctx context.Context, graph, job string, tokens int) (int, e
 	if err := events.CheckGraph(graph); err != nil {
 		return 0, err
 	}
-	subject := strings.Join([]string{events.Root, graph, "spent", job}, ".")
+	subject := counter(graph, "spent", job)
 	if tokens <= 0 { // nothing to count
 		return c.spent(ctx, subject)
 	}
 	ctx, stop := context.WithTimeout(ctx, ackTimeout)
 	defer stop()
-	m := &nats.Msg{Subject: subject, Header: nats.Header{"Nats-Incr": {"+" + strconv.Itoa(tokens)}}}
-	ack, err := c.JS.PublishMsg(ctx, m) // a counter takes no expectations
+	ack, err := c.JS.PublishMsg(ctx, increment(subject, tokens)) // a counter takes no expectations
 	if err != nil {
 		return 0, fault.Retry("bus", 0, fmt.Errorf("count tokens on %s: %w", subject, err))
 	}
 	return counted(subject, ack.Value)
+}
+
+// Count adds to what a job has asked and spent without waiting for the broker, which may lose it: nothing may be decided by it.
+func (c *Conn) Count(graph, job string, requests, tokens int) error {
+	if err := events.CheckGraph(graph); err != nil {
+		return err
+	}
+	for kind, n := range map[string]int{"asked": requests, "spent": tokens} {
+		if n <= 0 {
+			continue
+		}
+		if err := c.NC.PublishMsg(increment(counter(graph, kind, job), n)); err != nil {
+			return fmt.Errorf("count on %s: %w", counter(graph, kind, job), err)
+		}
+	}
+	return nil
+}
+
+// Cost is what a job has asked and spent, in all its attempts and over all replicas.
+func (c *Conn) Cost(ctx context.Context, graph, job string) (requests, tokens int, err error) {
+	if err := events.CheckGraph(graph); err != nil {
+		return 0, 0, err
+	}
+	if requests, err = c.spent(ctx, counter(graph, "asked", job)); err != nil {
+		return 0, 0, err
+	}
+	tokens, err = c.spent(ctx, counter(graph, "spent", job))
+	return requests, tokens, err
+}
+
+func counter(graph, kind, job string) string {
+	return strings.Join([]string{events.Root, graph, kind, job}, ".")
+}
+
+func increment(subject string, by int) *nats.Msg {
+	return &nats.Msg{Subject: subject, Header: nats.Header{"Nats-Incr": {"+" + strconv.Itoa(by)}}}
 }
 
 func (c *Conn) spent(ctx context.Context, subject string) (int, error) {

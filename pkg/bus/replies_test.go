@@ -33,6 +33,26 @@ func TestKeptReplies(t *testing.T) {
 	}
 }
 
+// What is counted in passing and what is waited for is one sum.
+func TestCost(t *testing.T) {
+	r := newRig(t)
+	other := testkit.Connect(t, r.srv, "other")
+	requests, tokens, err := r.Cost(t.Context(), "g", "j1")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0}, []int{requests, tokens})
+	require.NoError(t, r.Count("g", "j1", 1, 0))
+	require.NoError(t, other.Count("g", "j1", 2, 30))
+	require.NoError(t, r.Count("g", "j2", 7, 7))
+	_, err = r.Spend(t.Context(), "g", "j1", 12)
+	require.NoError(t, err)
+	testkit.Await(t, "the sums", func() bool {
+		requests, tokens, err := other.Cost(t.Context(), "g", "j1")
+		require.NoError(t, err)
+		return requests == 3 && tokens == 42
+	})
+	require.Error(t, r.Count("G g", "j1", 1, 0))
+}
+
 func TestSpend(t *testing.T) {
 	r := newRig(t)
 	other := testkit.Connect(t, r.srv, "other")

@@ -338,3 +338,21 @@ func TestADependencyThatIsDownPausesPulling(t *testing.T) {
 	require.Equal(t, int64(10), done.Load())
 	testkit.Await(t, "ready", func() bool { return cfg.Status.Ready() == nil })
 }
+
+// A dependency that says itself when to ask again is asked less and less often all the same.
+func TestAPauseGrows(t *testing.T) {
+	r := newRig(t)
+	r.publish(loaded("d", "text"))
+	calls := make(chan time.Time, 10)
+	r.start(config(), func(context.Context, bus.Delivery) ([]events.Event, error) {
+		calls <- time.Now()
+		if len(calls) > 2 {
+			return nil, nil
+		}
+		return nil, &fault.Error{Code: "busy", Pause: true, Delay: time.Millisecond, Err: errors.New("busy")}
+	})
+	r.awaitCount(bus.StreamLoaded, 0)
+	first, second, third := <-calls, <-calls, <-calls
+	require.GreaterOrEqual(t, second.Sub(first), 500*time.Millisecond)
+	require.GreaterOrEqual(t, third.Sub(second), time.Second)
+}

@@ -176,9 +176,9 @@ func (o TableOptions) replies() jetstream.StreamConfig {
 	return s
 }
 
-// spent holds a counter a job.
+// spent holds two counters a job: of tokens, and of requests.
 func (o TableOptions) spent() jetstream.StreamConfig {
-	s := o.stream(StreamSpent, jetstream.LimitsPolicy, jetstream.DiscardOld, 64*mib, "spent.*")
+	s := o.stream(StreamSpent, jetstream.LimitsPolicy, jetstream.DiscardOld, 64*mib, "spent.*", "asked.*")
 	s.MaxMsgsPerSubject, s.MaxAge, s.AllowMsgCounter, s.AllowAtomicPublish, s.AllowDirect = 1, 30*day, true, false, true
 	return s
 }

@@ -60,6 +60,8 @@ type ServeOptions struct {
 	QueueGroup string
 	// Ready is what the health endpoint says; nil is ready. Defaults to always ready.
 	Ready func() error
+	// Note is what health says of a service that is ready and yet stands still; empty: nothing. Defaults to nothing.
+	Note func() string
 	// Log names the service already. Defaults to the connection's, with the service's name.
 	Log *slog.Logger
 }
@@ -69,7 +71,7 @@ type Health struct {
 	Service string `json:"service"`
 	Version string `json:"version"`
 	Ready   bool   `json:"ready"`
-	// Why it is not ready.
+	// Why it is not ready, or stands still all the same.
 	Why string `json:"why,omitempty"`
 }
 
@@ -196,6 +198,8 @@ func (s *server) register(svc micro.Service, info ServiceInfo, endpoints []Endpo
 		h := Health{Service: info.Name, Version: info.Version, Ready: true}
 		if err := s.opt.Ready(); err != nil {
 			h.Ready, h.Why = false, clip(err.Error(), 1000)
+		} else if s.opt.Note != nil {
+			h.Why = clip(s.opt.Note(), 1000)
 		}
 		return h, nil
 	}}

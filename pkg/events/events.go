@@ -215,6 +215,10 @@ type ExtractionStats struct {
 	Entities   int             `json:"entities"`
 	Relations  int             `json:"relations"`
 	Properties int             `json:"properties"`
+	// Items that were only counted, and those that a person can decide on, each once; and the reasons of both together.
+	Discarded int `json:"discarded,omitempty"`
+	Undecided int `json:"undecided,omitempty"`
+	Reasons   int `json:"reasons,omitempty"`
 }
 
 // StageEscalation is the stage of failures of a model beside the rules.
@@ -231,6 +235,8 @@ type EscalationStats struct {
 	PromptTokens     int    `json:"prompt_tokens"`
 	CompletionTokens int    `json:"completion_tokens"`
 	CacheHits        int    `json:"cache_hits"`
+	// Asked are chunks of which a model was asked at all.
+	Asked int `json:"asked,omitempty"`
 	// Requests to the model, repairs and retries included, and the time they took.
 	Requests int   `json:"requests"`
 	Repaired int   `json:"repaired"`
@@ -248,6 +254,7 @@ func (s *EscalationStats) Add(o EscalationStats) {
 	s.PromptTokens += o.PromptTokens
 	s.CompletionTokens += o.CompletionTokens
 	s.CacheHits += o.CacheHits
+	s.Asked += o.Asked
 	s.Requests += o.Requests
 	s.Repaired += o.Repaired
 	s.Millis += o.Millis

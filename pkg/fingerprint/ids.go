@@ -64,6 +64,12 @@ func MatchKey(a, b string) string {
 	return "match|" + a + "|" + b
 }
 
+// ConflictKey is the key of the conflict of an entity's or relation's property.
+func ConflictKey(owner, property string) string { return "conflict|" + owner + "|" + property }
+
+// ConflictID returns the id of the conflict of an entity's or relation's property.
+func ConflictID(owner, property string) string { return U5(ConflictKey(owner, property)) }
+
 // CandidateID returns the id of a candidate record of one document: it changes with content or settings, key does not.
 // key is one of EntityKey, RelationKey and PropertyKey.
 func CandidateID(docID, key, contentHash, chunkerFP, schemaFP, extractionFP string) string {

@@ -71,7 +71,9 @@ type Dropped struct {
 	Label  string `json:"label"`
 	Reason string `json:"reason"`
 	Count  int    `json:"count"`
-	Sample string `json:"sample,omitempty"`
+	// Candidates is how many of them a person can decide on; the others were only counted.
+	Candidates int    `json:"candidates,omitempty"`
+	Sample     string `json:"sample,omitempty"`
 }
 
 // Failure is one counted failure.

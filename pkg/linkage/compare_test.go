@@ -342,3 +342,14 @@ func FuzzCompare(f *testing.F) {
 		require.LessOrEqual(t, len(Blocks(&a)), 1000)
 	})
 }
+
+func TestRepeats(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"Campbell", "Campbell Campbell", true}, {"Baden Baden", "Baden-Baden", false}, {"New York", "York", false}, {"York New York", "New York", true}} {
+		a, b := Prepare("Person", c.a, nil), Prepare("Person", c.b, nil)
+		require.Equal(t, c.want, Repeats(&a, &b), "%s ~ %s", c.a, c.b)
+		require.Equal(t, c.want, Repeats(&b, &a))
+	}
+}

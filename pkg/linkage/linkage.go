@@ -6,6 +6,8 @@
 // them unclear, and a person decides.
 package linkage
 
+import "slices"
+
 // Version of what Compare, Blocks and Probes make of names. Raise it when one of them changes: names that are filed and compared are then
 // filed and compared anew.
 const Version = 1
@@ -114,6 +116,11 @@ type Options struct {
 
 // DefaultTokenSort is the ratio from which token-sort links.
 const DefaultTokenSort = 0.97
+
+// Repeats says whether two names are the same words, some of them said more often in one: vectors of words do not tell these apart.
+func Repeats(a, b *Name) bool {
+	return len(a.tokens) != len(b.tokens) && slices.Equal(slices.Compact(slices.Clone(a.tokens)), slices.Compact(slices.Clone(b.tokens)))
+}
 
 // WithCosine adds the next tier to a verdict: a pair of which nothing was said links from link on and is unclear from
 // drop on. A link, a veto, and what a method found unclear for its own reason stay as they are.

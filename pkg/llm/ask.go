@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -46,7 +47,7 @@ type Question struct {
 	Read func(content string) error
 	// Repair is what a model is told after such a reply; fault is the error's message.
 	Repair func(fault string) string
-	// Afford, when given, is called before each call; its error ends the question.
+	// Afford, when given, is called before each call, with its slot in hand; its error ends the question.
 	Afford func(ctx context.Context) error
 	// Spent, when given, is called after each call that was answered.
 	Spent func(ctx context.Context, tokens int) error
@@ -128,19 +129,10 @@ func contextFor(messages []Message, room int) int {
 // call asks, again while the server is busy or breaks off. A slot is held only while it is asked.
 func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (Answer, error) {
 	wait := firstWait
+	defer c.Slots.setLate("")
 	for n := 1; ; n++ {
-		if q.Afford != nil {
-			if err := q.Afford(ctx); err != nil {
-				return Answer{}, err
-			}
-		}
-		ans, err := c.once(ctx, q, call, use)
-		if err == nil {
-			use.PromptTokens += ans.PromptTokens
-			use.CompletionTok += ans.ReplyTokens
-			if q.Spent != nil {
-				err = q.Spent(ctx, ans.PromptTokens+ans.ReplyTokens)
-			}
+		ans, over, err := c.once(ctx, q, call, use)
+		if over {
 			return ans, err
 		}
 		if ctx.Err() != nil {
@@ -149,6 +141,9 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 		pause := wait + time.Duration(rand.Int64N(int64(wait)/2+1))
 		var away *AwayError
 		var status *StatusError
+		var body *BodyError
+		errors.As(err, &body)
+		code := CodeError
 		switch {
 		case errors.As(err, &away):
 			return Answer{}, fault.Down(CodeAway, err)
@@ -156,14 +151,22 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 			if status.After > 0 {
 				pause = min(status.After, maxWait) + time.Duration(rand.Int64N(int64(firstWait)))
 			}
+			code = CodeBusy
 			if n >= tries {
 				return Answer{}, &fault.Error{Class: fault.Transient, Code: CodeBusy, Pause: true, Delay: pause, Err: err}
 			}
 		case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 			return Answer{}, fault.Down(CodeAway, err)
+		case body != nil && body.TooLarge: // it would be as large again
+			return Answer{}, &Unusable{Code: CodeInvalid, Reply: body.Head, Attempt: use.Requests, Err: err}
 		case errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusRequestTimeout, n >= tries:
-			return Answer{}, &Unusable{Code: CodeError, Attempt: use.Requests, Err: err}
+			no := &Unusable{Code: CodeError, Attempt: use.Requests, Err: err}
+			if body != nil {
+				no.Reply = body.Head
+			}
+			return Answer{}, no
 		}
+		c.Slots.setLate(fmt.Sprintf("%s: attempt %d of %d in %s: %s", code, n+1, tries, pause.Round(100*time.Millisecond), err))
 		c.Log.Debug("a model call will be tried again", append([]any{"attempt", n, "delay", pause, "error", err}, q.Log...)...)
 		wait *= 2
 		t := time.NewTimer(pause)
@@ -176,17 +179,33 @@ func (c *Caller) call(ctx context.Context, q *Question, call Call, use *Usage) (
 	}
 }
 
-func (c *Caller) once(ctx context.Context, q *Question, call Call, use *Usage) (Answer, error) {
-	if err := c.Slots.Take(ctx); err != nil {
-		return Answer{}, err
+// once asks once. A slot is held from before Afford is asked until what was spent is counted, so that at most as many calls as there are
+// slots are not in the sums that Afford goes by. over: nothing is left to try.
+func (c *Caller) once(ctx context.Context, q *Question, call Call, use *Usage) (ans Answer, over bool, err error) {
+	give, err := c.Slots.Take(ctx)
+	if err != nil {
+		return Answer{}, false, err
 	}
-	defer c.Slots.Give()
+	defer give()
 	if q.Begun != nil {
 		q.Begun()
 	}
+	if q.Afford != nil {
+		if err := q.Afford(ctx); err != nil {
+			return Answer{}, true, err
+		}
+	}
 	use.Requests++
 	start := time.Now()
-	ans, err := c.Client.Chat(ctx, call)
+	ans, err = c.Client.Chat(ctx, call)
 	use.Took += time.Since(start)
-	return ans, err
+	if err != nil {
+		return Answer{}, false, err
+	}
+	use.PromptTokens += ans.PromptTokens
+	use.CompletionTok += ans.ReplyTokens
+	if q.Spent != nil {
+		err = q.Spent(ctx, ans.PromptTokens+ans.ReplyTokens)
+	}
+	return ans, true, err
 }

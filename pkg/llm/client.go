@@ -23,6 +23,8 @@ import (
 const (
 	// maxBody of a response, far above what the limits of a call let a model write.
 	maxBody = 8 << 20
+	// maxTokens is what is believed of a count of tokens at most, far above what a model can hold.
+	maxTokens = 1 << 24
 	// digestFresh is how long a digest that fits is believed.
 	digestFresh = time.Second
 	// askTimeout of the small questions.
@@ -75,6 +77,16 @@ type AwayError struct {
 func (e *AwayError) Error() string { return e.Err.Error() }
 func (e *AwayError) Unwrap() error { return e.Err }
 
+// BodyError is a response that cannot be read. Head is how it begins.
+type BodyError struct {
+	Head     string
+	TooLarge bool
+	Err      error
+}
+
+func (e *BodyError) Error() string { return e.Err.Error() }
+func (e *BodyError) Unwrap() error { return e.Err }
+
 // Client speaks to one model server. It is safe for concurrent use.
 type Client struct {
 	url     string // for people
@@ -102,7 +114,7 @@ func NewClient(address string, timeout time.Duration) (*Client, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("ollama.url is %q: it must be an http or https address", address)
+		return nil, fmt.Errorf("ollama.url is %q: it must be an http or https address", address[strings.LastIndexByte(address, '@')+1:])
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
@@ -128,7 +140,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, maxBody), resp.Body}
+		}{io.LimitReader(resp.Body, maxBody+1), resp.Body}
 		return resp, nil
 	}
 	defer resp.Body.Close()
@@ -179,14 +191,37 @@ func (c *Client) Chat(ctx context.Context, call Call) (Answer, error) {
 		return Answer{}, c.failed(call.Model, err)
 	}
 	return Answer{
-		Content: r.Message.Content, PromptTokens: max(0, r.PromptEvalCount), ReplyTokens: max(0, r.EvalCount),
-		Cut: r.DoneReason == "length" || r.PromptEvalCount >= call.Context,
+		Content: r.Message.Content, PromptTokens: int(r.PromptEvalCount), ReplyTokens: int(r.EvalCount),
+		Cut: r.DoneReason == "length" || int(r.PromptEvalCount) >= call.Context && r.PromptEvalCount < maxTokens,
 	}, nil
+}
+
+// response is what is read of a chat's response.
+type response struct {
+	Message struct {
+		Content string `json:"content"`
+	} `json:"message"`
+	Done            bool   `json:"done"`
+	DoneReason      string `json:"done_reason"`
+	PromptEvalCount tokens `json:"prompt_eval_count"`
+	EvalCount       tokens `json:"eval_count"`
+}
+
+// tokens is a count as a server gives it: one that cannot be is 0 or maxTokens, so that no sum of them overflows.
+type tokens int
+
+// UnmarshalJSON implements json.Unmarshaler: no count costs the reply.
+func (t *tokens) UnmarshalJSON(b []byte) error {
+	*t = 0
+	if n, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		*t = tokens(min(n, maxTokens))
+	}
+	return nil
 }
 
 // chat posts the library's request and reads its response. The library's own call reads every reply through a new buffer of megabytes,
 // whose clearing costs more than the rest of a call.
-func (c *Client) chat(ctx context.Context, req *api.ChatRequest) (r api.ChatResponse, err error) {
+func (c *Client) chat(ctx context.Context, req *api.ChatRequest) (r response, err error) {
 	body, err := json.Marshal(req)
 	if err != nil {
 		return r, fmt.Errorf("encode a question: %w", err)
@@ -202,11 +237,14 @@ func (c *Client) chat(ctx context.Context, req *api.ChatRequest) (r api.ChatResp
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
+	switch {
+	case len(raw) > maxBody:
+		return r, &BodyError{Head: Clip(string(raw[:2*keptReply]), keptReply), TooLarge: true, Err: fmt.Errorf("the response is larger than %d bytes", maxBody)}
+	case err != nil:
 		return r, err
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return r, fmt.Errorf("the response is not what a model server sends: %w", err)
+		return r, &BodyError{Head: Clip(string(raw), keptReply), Err: fmt.Errorf("the response is not what a model server sends: %w", err)}
 	}
 	return r, nil
 }
@@ -225,6 +263,16 @@ func (c *Client) failed(name string, err error) error {
 		return &AwayError{false, fmt.Errorf("no model server at %s: %w", c.url, err)}
 	}
 	return fmt.Errorf("ask %s at %s: %w", name, c.url, err)
+}
+
+// Alive asks something small, to see whether the server answers at all.
+func (c *Client) Alive(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, askTimeout)
+	defer stop()
+	if _, err := c.api.List(ctx); err != nil {
+		return c.failed("for the list of models", err)
+	}
+	return nil
 }
 
 // Digest returns the digest of a model on the server. One that is want is believed for a while.

@@ -41,9 +41,13 @@ func code(err error) string {
 
 func TestRead(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"list":[]}`:                     "1 ",
-		`{"list":[]} and {"list":[1]}`:    "2 ",
-		`{"other":1} {"list":[]}`:         "2 ",
+		`{"list":[]}`:                  "1 ",
+		`{"list":[]} and {"list":[1]}`: "2 ",
+		`{"other":1} {"list":[]}`:      "2 ",
+		`{"list":[1],"list":[2]}`:      "1 ",
+		`{"list":1,"list":2}`:          "0 " + llm.CodeInvalid,
+		`{"list":[],"a":1,"a":2}`:      "1 ",
+		`{"list":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`: "0 " + llm.CodeInvalid,
 		`{"other":1}`:                     "1 " + llm.CodeInvalid,
 		`<think>{"list":[]}</think> none`: "0 " + llm.CodeProse,
 		`<think>{"list":[]}`:              "0 " + llm.CodeEmpty,
@@ -97,8 +101,11 @@ func TestClientTellsWhatIsAbsent(t *testing.T) {
 	require.Equal(t, llm.CodeAway, fault.Of(err).Code)
 	require.ErrorAs(t, err, &away)
 	require.False(t, away.Missing)
-	_, err = llm.NewClient("ftp://x", time.Second)
-	require.ErrorContains(t, err, "ollama.url")
+	for _, address := range []string{"ftp://me:hunter2@x", "http://me:hunter2@x:port", "http://me:hunter2/@x"} {
+		_, err = llm.NewClient(address, time.Second)
+		require.ErrorContains(t, err, "ollama.url", address)
+		require.NotContains(t, err.Error(), "hunter2", address)
+	}
 	secret, err := llm.NewClient("http://me:hunter2@127.0.0.1:1", time.Second)
 	require.NoError(t, err)
 	require.NotContains(t, secret.URL(), "hunter2")

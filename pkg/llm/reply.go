@@ -90,7 +90,7 @@ func values(text string, keys []string, take func(v any) error) error {
 			}
 			continue
 		}
-		v, err := decode(text[i : i+end])
+		v, err := decode(text[i:i+end], keys)
 		if err != nil {
 			if names(text[i:], keys) { // what is inside it is not the reply
 				return Bad(CodeInvalid, "the JSON does not parse: %v", err)
@@ -164,25 +164,6 @@ func balanced(s string) (int, bool) {
 		}
 	}
 	return 0, false
-}
-
-// decode reads JSON with the slips that models make: words that JSON does not have, and commas before a closing bracket.
-func decode(s string) (any, error) {
-	v, err := unmarshal(s)
-	if err == nil {
-		return v, nil
-	}
-	if v, again := unmarshal(mended(s)); again == nil {
-		return v, nil
-	}
-	return nil, err
-}
-
-func unmarshal(s string) (v any, err error) {
-	d := json.NewDecoder(strings.NewReader(s))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
 }
 
 // mended makes a text of each word that JSON does not have, but true, false and null of those that it has by another name, and leaves

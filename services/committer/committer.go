@@ -15,6 +15,7 @@ import (
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/services/committer/internal/candidates"
+	"github.com/factmill/factmill/services/committer/internal/conflicts"
 	"github.com/factmill/factmill/services/committer/internal/dead"
 	"github.com/factmill/factmill/services/committer/internal/graphs"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
@@ -47,6 +48,7 @@ type Service struct {
 	links      *links.Linker
 	matches    *matches.Desk
 	candidates *candidates.Desk
+	conflicts  *conflicts.Desk
 	space      *space
 }
 
@@ -103,6 +105,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	}
 	s.matches = matches.New(matches.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.candidates = candidates.New(candidates.Deps{Store: st, Operations: s.ops, Schemas: s.graphs, Committed: s.committed, Now: deps.Now})
+	s.conflicts = conflicts.New(st, s.graphs)
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil

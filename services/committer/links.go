@@ -42,6 +42,7 @@ func (s *Service) linked(st api.JobStatus) (api.JobStatus, error) {
 	}
 	links.Add(&st.Stages.Resolution, n)
 	at := s.links.Status(st.Graph, st.Job)
+	st.Stages.Resolution.LLMLeft = at.Postponed
 	p := api.Progress{Stage: api.StageLinker, Waiting: at.Waiting}
 	switch {
 	case at.Linked < st.CommitSeq:

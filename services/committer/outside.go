@@ -67,6 +67,11 @@ func (o *outside) DeleteBodies(ctx context.Context, graph, job string) error {
 	return o.desk.DeleteBodies(ctx, graph, job)
 }
 
+// Cost implements jobs.Outside.
+func (o *outside) Cost(ctx context.Context, graph, job string) (requests, tokens int, err error) {
+	return o.conn.Cost(ctx, graph, job)
+}
+
 // PurgeJob implements jobs.Outside.
 func (o *outside) PurgeJob(ctx context.Context, graph, job string) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)

@@ -83,7 +83,7 @@ func (q *queues) look(ctx context.Context) map[string]backlog {
 	return out
 }
 
-// hindered asks a replica of a stage whether it works; empty when it does.
+// hindered asks a replica of a stage what keeps it from its work; empty when nothing does.
 func (q *queues) hindered(ctx context.Context, stage string) string {
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()
@@ -92,7 +92,7 @@ func (q *queues) hindered(ctx context.Context, stage string) string {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return "no " + stage + " is running"
-	case err != nil || h.Ready:
+	case err != nil:
 		return ""
 	}
 	return h.Why

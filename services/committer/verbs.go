@@ -93,7 +93,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -125,6 +125,7 @@ func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api
 		if err != nil {
 			return st, err
 		}
+		s.jobs.Cost(ctx, graph, req.Job, &st)
 		return s.linked(s.queues.fill(ctx, st))
 	}
 	d, err := time.ParseDuration(req.Wait)
@@ -140,6 +141,7 @@ func (s *Service) jobGet(ctx context.Context, graph string, req api.JobGet) (api
 	if err != nil {
 		return st, err
 	}
+	s.jobs.Cost(ctx, graph, req.Job, &st)
 	return s.through(waiting, s.queues.fill(ctx, st))
 }
 
@@ -209,6 +211,8 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
 		endpoint("candidates", "patch", verb(s.candidates.Patch)),
 		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
+		endpoint("conflicts", "list", verb(s.conflicts.List)),
+		endpoint("conflicts", "get", verb(s.conflicts.Get)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),

@@ -66,7 +66,7 @@ func NewStage(cfg Config, deps app.Deps, schemas Schemas) (*Stage, error) {
 // Close ends what the stage holds.
 func (s *Stage) Close() { s.models.close() }
 
-// Handle reads one document. Its output is one *events.Extracted.
+// Handle reads one document. Its output is one *events.Extracted; none when its job ended while a model was being asked.
 //
 // Errors are classified: a job whose settings, model or schema this build or this operator does not serve is handed back; while nobody
 // answers for the schema, or no model server is there for a job that needs one, the stage pauses; a chunk that cannot be read fails the
@@ -91,7 +91,15 @@ func (s *Stage) Handle(ctx context.Context, in bus.Delivery) ([]events.Event, er
 		return nil, fault.CannotServe("job %s of graph %s has the extraction fingerprint %s, this build makes %s of its settings",
 			e.Job.ID, e.Job.Graph, e.Job.ExtractionFP, p.fingerprint)
 	}
+	if p.settings.Asks() {
+		var leave func()
+		ctx, leave = s.models.hand.take(ctx, &e.Job)
+		defer leave()
+	}
 	out, err := s.read(ctx, e, p, in.Trace)
+	if errors.Is(context.Cause(ctx), errEnded) {
+		return nil, nil // whatever became of it
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +190,8 @@ func (s *Stage) read(ctx context.Context, e *events.Chunked, p *plan, trace stri
 		out.Escalation = &n
 	}
 	out.Extraction.Dropped = v.Dropped()
+	n := v.Items()
+	out.Stats.Discarded, out.Stats.Undecided, out.Stats.Reasons = n.Dropped, n.Undecided, n.Reasons
 	return out, nil
 }
 
@@ -269,16 +279,20 @@ func (s *Service) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer s.Close()
-	fleet := make(chan error, 1)
+	fleet := make(chan error, 2)
 	go func() { // ends with ctx; its error is waited for below
 		defer stop()
+		fleet <- s.models.hand.watch(ctx, s.models.probe)
+	}()
+	go func() { // as above
+		defer stop()
 		info := bus.ServiceInfo{Name: Name, Version: s.cfg.Version, Description: "reads entities, relations and properties out of chunks"}
-		fleet <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Log: s.deps.Log})
+		fleet <- s.deps.Conn.Serve(ctx, info, nil, bus.ServeOptions{Workers: 1, Ready: s.Ready, Note: s.models.note, Log: s.deps.Log})
 	}()
 	err := s.deps.Conn.Run(ctx, bus.RunConfig{
 		Service: Name, Stream: bus.StreamChunked, Durable: bus.DurableExtractor, Concurrency: max(s.cfg.Concurrency, s.cfg.Slots+1),
 		Gate: &s.models.gate, Status: &s.status, Log: s.deps.Log, Metrics: s.deps.Metrics, Now: s.deps.Now,
 	}, s.Stage)
 	stop()
-	return errors.Join(err, <-fleet)
+	return errors.Join(err, <-fleet, <-fleet)
 }

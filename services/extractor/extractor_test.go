@@ -99,7 +99,10 @@ func TestNoCandidatesCountsOnly(t *testing.T) {
 	e.Job.NoCandidates = true
 	without := handle(t, stage(t, schema.Default()), e)
 	require.Empty(t, without.Extraction.Chunks[0].Candidates)
+	require.Equal(t, 1, with.Extraction.Dropped[0].Candidates)
+	with.Extraction.Dropped[0].Candidates = 0
 	require.Equal(t, with.Extraction.Dropped, without.Extraction.Dropped)
+	require.Equal(t, []int{1, 1, 0}, []int{without.Stats.Undecided, without.Stats.Reasons, without.Stats.Discarded})
 	require.Equal(t, []graph.Dropped{{Kind: "entity", Label: "Comet", Reason: graph.ReasonUndeclaredLabel, Count: 1, Sample: "LARCH"}}, without.Extraction.Dropped)
 }
 

@@ -2,6 +2,7 @@ package extractor_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -118,11 +119,22 @@ func TestLLM(t *testing.T) {
 	require.Equal(t, 3, out.Stats.Processed)
 	require.GreaterOrEqual(t, out.Escalation.Millis, int64(0))
 	out.Escalation.Millis = 0
-	require.Equal(t, &events.EscalationStats{Mode: "llm", Total: 3, Eligible: 3, Escalated: 3, Failed: 1, PromptTokens: 300, CompletionTokens: 30, Requests: 3}, out.Escalation)
+	require.Equal(t, &events.EscalationStats{Mode: "llm", Total: 3, Eligible: 3, Escalated: 3, Failed: 1, PromptTokens: 300, CompletionTokens: 30, Asked: 3, Requests: 3}, out.Escalation)
 
 	_, err = a.handle(events.PolicyRaise, "Bob works at Acme. ", "Carol is gone. ")
 	require.Equal(t, []any{fault.Document, "reply_refused"}, []any{fault.Of(err).Class, fault.Of(err).Code})
 	require.EqualError(t, err, `document "doc", chunk 1: the model refuses (after 1 requests, the last reply: "I'm sorry, I cannot help with that.")`)
+}
+
+// Huge counts of tokens are counted as far as they can be, and cost no document.
+func TestHugeCounts(t *testing.T) {
+	a := newAsking(t, "llm", nil, func(testkit.ModelCall) testkit.ModelReply {
+		return testkit.ModelReply{Content: bobAtAcme, PromptTokens: math.MaxInt64, CompletionTokens: math.MaxInt64}
+	})
+	out, err := a.handle(events.PolicyRaise, "Bob works at Acme. ", "Bob works at Acme.")
+	require.NoError(t, err)
+	require.Len(t, listed(out), 6)
+	require.Equal(t, []int{2 << 24, 2 << 24}, []int{out.Escalation.PromptTokens, out.Escalation.CompletionTokens})
 }
 
 // A document's chunks are asked about side by side, never more than the slots.

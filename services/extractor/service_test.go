@@ -83,3 +83,10 @@ func TestFromConfig(t *testing.T) {
 		ModelTimeout: 10 * time.Minute, ReplyMemory: 32 << 20,
 	}, extractor.FromConfig(cfg))
 }
+
+// respond answers every request alike.
+func respond(t *testing.T, reply any) nats.MsgHandler {
+	b, err := json.Marshal(reply)
+	require.NoError(t, err)
+	return func(m *nats.Msg) { _ = m.Respond(b) }
+}

@@ -39,6 +39,11 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 		for id, kind := range r.Kinds {
 			kinds[kind] = id
 		}
+		if len(r.Kinds) < len(req.IDs) {
+			if err := d.areNoConflicts(ctx, graphName, req.IDs); err != nil {
+				return 0, err
+			}
+		}
 		if len(kinds) == 0 {
 			return 0, api.Errorf(404, "match_not_found", "graph %s has no candidate and no match %.120s, or not any more", graphName, strings.Join(req.IDs, " "))
 		}

@@ -60,7 +60,19 @@ func unsupported(format string, args ...any) *api.Error {
 }
 
 // whatCanBe says what is decided about in this version.
-const whatCanBe = "this version decides about candidates and matches"
+const whatCanBe = "this version decides about candidates and matches; deciding about conflicts comes with their own verbs"
+
+// areNoConflicts refuses ids of conflicts.
+func (d *desk) areNoConflicts(ctx context.Context, graphName string, ids []string) error {
+	if len(ids) > api.MaxDecided {
+		return nil // refused where it is decided
+	}
+	r, err := d.committer.Conflicts(ctx, graphName, api.ConflictsList{ConflictFilter: api.ConflictFilter{IDs: ids}, Limit: 1})
+	if err != nil || len(r.Groups) == 0 {
+		return err
+	}
+	return unsupported("%s is a conflict: %s", r.Groups[0].IDs[0], whatCanBe)
+}
 
 // query reads the filters of a list as a choice of matches.
 func (d *desk) query(ctx context.Context, graphName string, q api.ReviewList) (out api.MatchFilter, err error) {

@@ -26,6 +26,8 @@ type Committer interface {
 	Schema(ctx context.Context, graph string) (api.SchemaReply, error)
 	Matches(ctx context.Context, graph string, req api.MatchesList) (api.MatchesReply, error)
 	Match(ctx context.Context, graph string, req api.MatchGet) (api.MatchReply, error)
+	Conflicts(ctx context.Context, graph string, req api.ConflictsList) (api.ConflictsReply, error)
+	Conflict(ctx context.Context, graph string, req api.ConflictGet) (api.ConflictReply, error)
 	Decide(ctx context.Context, graph string, req api.MatchDecide) (api.DecideReply, error)
 	Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (api.CandidatesKindsReply, error)
 	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
@@ -236,14 +238,11 @@ func (d *desk) list(ctx context.Context, graph string, body []byte) (any, error)
 	}
 	var p page
 	switch asked := asksFor(req.Kinds); asked {
-	case onlyCandidates:
+	case candidates:
 		p, err = d.candidates(ctx, graph, f, after, req.Skip, limit)
 	default:
 		p, err = d.skipping(req.Skip, after, limit, func(after *model.Place, limit int) (page, error) {
-			if asked == onlyMatches {
-				return d.matches(ctx, graph, f, after, limit)
-			}
-			return d.both(ctx, graph, f, after, limit)
+			return d.several(ctx, graph, asked, f, after, limit)
 		})
 	}
 	if err != nil {
@@ -354,7 +353,11 @@ func (d *desk) stats(ctx context.Context, graph string, body []byte) (any, error
 		return nil, err
 	}
 	counts, err := d.committer.Matches(ctx, graph, api.MatchesList{})
-	reply.Matches = counts.States
+	if err != nil {
+		return nil, err
+	}
+	conflicts, err := d.committer.Conflicts(ctx, graph, api.ConflictsList{})
+	reply.Matches, reply.Conflicts = counts.States, conflicts.Reasons
 	return reply, err
 }
 
@@ -369,11 +372,18 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 	if strings.HasPrefix(req.Key, "match|") {
 		return d.match(ctx, graph, api.MatchGet{Key: req.Key})
 	}
+	if strings.HasPrefix(req.Key, "conflict|") {
+		return d.conflict(ctx, graph, api.ConflictGet{Key: req.Key})
+	}
 	reply, err := d.candidate(ctx, graph, req.ID, req.Key)
 	if none := (*api.Error)(nil); req.ID != "" && errors.As(err, &none) && none.Code == "candidate_not_found" {
 		m, merr := d.match(ctx, graph, api.MatchGet{ID: req.ID})
 		if !errors.As(merr, &none) || none.Code != "match_not_found" {
 			return m, merr
+		}
+		x, xerr := d.conflict(ctx, graph, api.ConflictGet{ID: req.ID})
+		if !errors.As(xerr, &none) || none.Code != "conflict_not_found" {
+			return x, xerr
 		}
 	}
 	if err != nil {
@@ -397,7 +407,7 @@ func (d *desk) candidate(ctx context.Context, graph, id, key string) (reply api.
 		return reply, err
 	}
 	if !found {
-		return reply, api.Errorf(404, "candidate_not_found", "graph %s has no candidate or match %.120s%.120s", graph, id, key)
+		return reply, api.Errorf(404, "candidate_not_found", "graph %s has no candidate, match or conflict %.120s%.120s", graph, id, key)
 	}
 	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key})
 	if err != nil {

@@ -16,35 +16,38 @@ type page struct {
 }
 
 // What a list asks for.
+type sources int
+
 const (
-	onlyCandidates = iota
-	onlyMatches
-	candidatesAndMatches
+	candidates sources = 1 << iota
+	matches
+	conflicts
 )
 
-func asksFor(kinds []string) int {
-	matches := 0
+func asksFor(kinds []string) (s sources) {
 	for _, k := range kinds {
-		if k == api.KindMatch {
-			matches++
+		switch k {
+		case api.KindMatch:
+			s |= matches
+		case api.KindConflict:
+			s |= conflicts
+		default:
+			s |= candidates
 		}
 	}
-	switch matches {
-	case 0:
-		return onlyCandidates
-	case len(kinds):
-		return onlyMatches
+	if s == 0 {
+		return candidates
 	}
-	return candidatesAndMatches
+	return s
 }
 
-// maxSkip of a list with matches in it; a cursor goes as far as one likes.
+// maxSkip of a list with matches or conflicts in it; a cursor goes as far as one likes.
 const maxSkip = 10_000
 
 // skipping leaves groups out before a page.
 func (d *desk) skipping(skip int, after *model.Place, limit int, get func(after *model.Place, limit int) (page, error)) (page, error) {
 	if skip > maxSkip {
-		return page{}, api.Errorf(400, "bad_value", "skip is %d: at most %d in a list with matches; go on by cursor", skip, maxSkip)
+		return page{}, api.Errorf(400, "bad_value", "skip is %d: at most %d in a list with matches or conflicts; go on by cursor", skip, maxSkip)
 	}
 	for skip > 0 {
 		p, err := get(after, min(skip, maxLimit))
@@ -80,17 +83,32 @@ func (d *desk) matches(ctx context.Context, graph string, f model.Filter, after 
 	return p, nil
 }
 
-// both is a page of candidates and matches, in one order.
-func (d *desk) both(ctx context.Context, graph string, f model.Filter, after *model.Place, limit int) (page, error) {
-	a, err := d.candidates(ctx, graph, f, after, 0, limit)
-	if err != nil {
-		return page{}, err
+// several is a page of groups of more kinds than candidates, in one order.
+func (d *desk) several(ctx context.Context, graph string, asked sources, f model.Filter, after *model.Place, limit int) (p page, err error) {
+	var pages []page
+	if asked&candidates != 0 {
+		if p, err = d.candidates(ctx, graph, f, after, 0, limit); err != nil {
+			return p, err
+		}
+		pages = append(pages, p)
 	}
-	b, err := d.matches(ctx, graph, f, after, limit)
-	if err != nil {
-		return page{}, err
+	if asked&matches != 0 {
+		if p, err = d.matches(ctx, graph, f, after, limit); err != nil {
+			return p, err
+		}
+		pages = append(pages, p)
 	}
-	return merged(a, b, limit), nil
+	if asked&conflicts != 0 {
+		if p, err = d.conflicts(ctx, graph, f, after, limit); err != nil {
+			return p, err
+		}
+		pages = append(pages, p)
+	}
+	out := pages[0]
+	for _, p := range pages[1:] {
+		out = merged(out, p, limit)
+	}
+	return out, nil
 }
 
 // merged takes the first groups of two pages. Where one of them ends and more follow, nothing behind its end is in order.

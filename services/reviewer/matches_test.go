@@ -24,6 +24,7 @@ type deskOfMatches struct {
 	decided []api.MatchDecide
 	passed  []any // what was forwarded about candidates
 	said    []events.Audit
+	clashes []api.Group // conflicts
 }
 
 func (c *deskOfMatches) Kinds(_ context.Context, _ string, req api.CandidatesKinds) (api.CandidatesKindsReply, error) {
@@ -72,6 +73,33 @@ func (c *deskOfMatches) Audit(_ context.Context, _ string, req api.ReviewAudit) 
 	return r, nil
 }
 
+func (c *deskOfMatches) Conflicts(ctx context.Context, _ string, req api.ConflictsList) (api.ConflictsReply, error) {
+	groups := c.clashes
+	if len(req.IDs) > 0 {
+		groups = nil
+		for _, g := range c.clashes {
+			if slices.Contains(req.IDs, g.IDs[0]) {
+				groups = append(groups, g)
+			}
+		}
+	}
+	other := deskOfMatches{groups: groups, page: c.page}
+	r, err := other.Matches(ctx, "", api.MatchesList{MatchFilter: api.MatchFilter{States: req.States, MinScore: req.MinScore}, Limit: req.Limit, After: req.After})
+	return api.ConflictsReply{Seq: 9, Groups: r.Groups, Total: r.Total, More: r.More, Reasons: map[string]int{api.ReasonHomonym: len(c.clashes)}}, err
+}
+
+func (c *deskOfMatches) Conflict(_ context.Context, _ string, req api.ConflictGet) (api.ConflictReply, error) {
+	for _, g := range c.clashes {
+		if g.Key == req.Key || g.IDs[0] == req.ID {
+			value := func(v string) api.ConflictValue {
+				return api.ConflictValue{Value: v, Evidence: []api.Surrounded{{Evidence: graph.Evidence{Document: v, Quote: "q" + v}}}}
+			}
+			return api.ConflictReply{Seq: 9, Item: g, Conflict: api.ConflictItem{Values: []api.ConflictValue{value("1950"), value("1962")}}}, nil
+		}
+	}
+	return api.ConflictReply{}, api.Errorf(404, "conflict_not_found", "no")
+}
+
 func (c *deskOfMatches) Matches(_ context.Context, _ string, req api.MatchesList) (api.MatchesReply, error) {
 	r := api.MatchesReply{Seq: 9, Groups: []api.Group{}, States: map[string]int{"pending": len(c.groups)}}
 	if req.Limit == 0 {
@@ -116,7 +144,7 @@ func (c *deskOfMatches) Decide(_ context.Context, _ string, req api.MatchDecide)
 	return api.DecideReply{Seq: 10, Outcome: api.Outcome{Changed: req.Keys}}, nil
 }
 
-// mixed is a desk over n candidates and n matches; everything is asked at sequence 9.
+// mixed is a desk over n candidates, n matches and n conflicts; everything is asked at sequence 9.
 func mixed(t *testing.T, n int, seed uint64) (*desk, *storyteller, []string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -131,24 +159,23 @@ func mixed(t *testing.T, n int, seed uint64) (*desk, *storyteller, []string) {
 			Candidate: graph.Candidate{Key: key, Kind: graph.KindEntity, Label: "L", Count: 1 + rng.IntN(4), Confidence: float64(rng.IntN(3)) / 4}}})
 		c.groups = append(c.groups, api.Group{Kind: api.KindMatch, Key: fmt.Sprintf("match|%d", i), IDs: []string{fmt.Sprint("m", i)}, Label: "L",
 			State: api.StatePending, Count: 1 + rng.IntN(4), Confidence: float64(rng.IntN(3)) / 4})
+		c.clashes = append(c.clashes, api.Group{Kind: api.KindConflict, Key: fmt.Sprintf("conflict|%d|born", i), IDs: []string{fmt.Sprint("x", i)}, Label: "L",
+			State: api.StatePending, Count: 1 + rng.IntN(4), Confidence: float64(rng.IntN(3)) / 4})
 	}
-	slices.SortFunc(c.groups, func(a, b api.Group) int {
+	inOrder := func(a, b api.Group) int {
 		if a.Place().Before(b.Place()) {
 			return -1
 		}
 		return 1
-	})
+	}
+	slices.SortFunc(c.groups, inOrder)
+	slices.SortFunc(c.clashes, inOrder)
 	c.pages = []api.RecordsReply{records}
-	all := slices.Clone(c.groups)
+	all := slices.Concat(c.groups, c.clashes)
 	for _, r := range records.Records {
 		all = append(all, api.Group{Key: r.Key, Count: r.Count, Confidence: r.Confidence, State: r.State})
 	}
-	slices.SortFunc(all, func(a, b api.Group) int {
-		if a.Place().Before(b.Place()) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, inOrder)
 	var want []string
 	for _, g := range all {
 		want = append(want, g.Key)
@@ -173,18 +200,18 @@ func keysOf(gs []api.Group) []string {
 	return out
 }
 
-// Candidates and matches in one list are in one order, whatever the pages and wherever it begins.
+// Candidates, matches and conflicts in one list are in one order, whatever the pages and wherever it begins.
 func TestCandidatesAndMatchesInOneList(t *testing.T) {
 	for seed := range uint64(8) {
 		d, c, want := mixed(t, 25, seed)
 		c.page = int(seed) * 3 // the committer's pages may be shorter than what is asked for
-		kinds := []string{"match", "entity"}
+		kinds := []string{"match", "entity", "conflict"}
 		for _, limit := range []int{1, 7, 100} {
 			req := map[string]any{"kinds": kinds, "limit": limit}
 			var got []string
 			for {
 				r := listed(t, d, req)
-				require.Equal(t, 50, r.Total)
+				require.Equal(t, 75, r.Total)
 				require.LessOrEqual(t, len(r.Groups), limit)
 				got = append(got, keysOf(r.Groups)...)
 				if r.Next == "" {
@@ -194,9 +221,9 @@ func TestCandidatesAndMatchesInOneList(t *testing.T) {
 			}
 			require.Equal(t, want, got, "seed %d limit %d", seed, limit)
 		}
-		for _, skip := range []int{1, 24, 49, 50, 60} {
+		for _, skip := range []int{1, 24, 49, 50, 74, 75, 80} {
 			r := listed(t, d, map[string]any{"kinds": kinds, "limit": 1, "skip": skip})
-			require.Equal(t, want[min(skip, 50):min(skip+1, 50)], keysOf(r.Groups), "seed %d skip %d", seed, skip)
+			require.Equal(t, want[min(skip, 75):min(skip+1, 75)], keysOf(r.Groups), "seed %d skip %d", seed, skip)
 		}
 	}
 	d, _, want := mixed(t, 5, 1)
@@ -204,6 +231,10 @@ func TestCandidatesAndMatchesInOneList(t *testing.T) {
 	matches := listed(t, d, map[string]any{"kinds": []string{"match"}})
 	require.Len(t, matches.Groups, 5)
 	require.Equal(t, uint64(9), matches.Seq)
+	conflicts := listed(t, d, map[string]any{"kinds": []string{"conflict"}})
+	require.Len(t, conflicts.Groups, 5)
+	require.Equal(t, api.KindConflict, conflicts.Groups[0].Kind)
+	require.Len(t, listed(t, d, map[string]any{"kinds": []string{"conflict", "match"}, "state": "approved"}).Groups, 0)
 	none := listed(t, d, map[string]any{"kinds": []string{"match", "entity"}, "limit": 0})
 	require.Equal(t, []any{0, 10, ""}, []any{len(none.Groups), none.Total, none.Next})
 	likely := listed(t, d, map[string]any{"kinds": []string{"match", "entity"}, "min_score": 0.5})
@@ -240,6 +271,34 @@ func TestShowMatch(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"pending": 3}, v.(api.ReviewStatsReply).Matches)
 	require.Equal(t, 3, v.(api.ReviewStatsReply).Records)
+}
+
+// A conflict is shown by id or key, and is not decided about.
+func TestShowConflict(t *testing.T) {
+	d, c, _ := mixed(t, 3, 1)
+	for _, body := range []string{`{"id":"x1"}`, `{"key":"conflict|1|born"}`} {
+		v, err := d.show(t.Context(), "g", []byte(body))
+		require.NoError(t, err)
+		r := v.(api.ReviewShowReply)
+		require.Equal(t, []any{"conflict|1|born", uint64(9)}, []any{r.Item.Key, r.Seq})
+		require.Len(t, r.Conflict.Values, 2)
+		require.Equal(t, []string{"q1950", "q1962"}, []string{r.Evidence[0].Quote, r.OtherSources[0].Quote})
+	}
+	_, err := d.show(t.Context(), "g", []byte(`{"key":"conflict|x|born"}`))
+	var none *api.Error
+	require.ErrorAs(t, err, &none)
+	require.Equal(t, "conflict_not_found", none.Code)
+	v, err := d.stats(t.Context(), "g", nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"homonym": 3}, v.(api.ReviewStatsReply).Conflicts)
+	for _, body := range []string{`{"ids":["m1","x1"],"actor":"eva"}`, `{"keys":["conflict|1|born"],"actor":"eva"}`, `{"query":{"kinds":["conflict"]},"actor":"eva"}`,
+		`{"query":{"kinds":["conflict","match"]},"actor":"eva"}`, `{"ids":["x1"],"decision":"choose","actor":"eva"}`} {
+		_, err := d.approve(t.Context(), "g", []byte(body))
+		var e *api.Error
+		require.ErrorAs(t, err, &e, body)
+		require.Equal(t, "412 not_supported", fmt.Sprintf("%d %s", e.Status, e.Code), body)
+	}
+	require.Empty(t, c.decided)
 }
 
 // Decisions about matches go to the committer as they are; those about anything else are refused before anything is decided.

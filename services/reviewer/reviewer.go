@@ -193,6 +193,16 @@ func (r remote) UndoCandidate(ctx context.Context, graph string, req api.Candida
 	return reply, err
 }
 
+func (r remote) Conflicts(ctx context.Context, graph string, req api.ConflictsList) (reply api.ConflictsReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "conflicts.list"), req, &reply)
+	return reply, err
+}
+
+func (r remote) Conflict(ctx context.Context, graph string, req api.ConflictGet) (reply api.ConflictReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "conflicts.get"), req, &reply)
+	return reply, err
+}
+
 // patience of one attempt to have a decision taken.
 const patience = 10 * time.Second
 

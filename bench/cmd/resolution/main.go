@@ -1,9 +1,9 @@
 // Command resolution prints precision, recall and F1 of linking names, on a set of name pairs.
 //
-//	resolution [-misses] [-judge URL -judge-model MODEL] PAIRS.jsonl
+//	resolution [-misses] [-judge URL -judge-model MODEL] [-records DIR] PAIRS.jsonl
 //
 // What the last way leaves unclear is also put before two judges that need no model, one that knows and one that throws a coin, and before
-// a model when its server is given.
+// a model when its server is given. With -records the records of persons that make real/febrl fetches are linked, too.
 package main
 
 import (
@@ -27,6 +27,7 @@ func run() error {
 	misses := flag.Bool("misses", false, "list what was linked wrongly and what was not linked")
 	url := flag.String("judge", "", "`URL` of a model server that the unclear pairs are put before")
 	model := flag.String("judge-model", "", "the judge's model there")
+	records := flag.String("records", "", "`directory` of the data sets of make real/febrl, which are measured as well; says so when it is not there")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		return fmt.Errorf("give one file of name pairs")
@@ -72,5 +73,8 @@ func run() error {
 			fmt.Println("missed", l)
 		}
 	}
-	return r.Print(os.Stdout)
+	if err := r.Print(os.Stdout); err != nil || *records == "" {
+		return err
+	}
+	return eval.PrintRecords(ctx, os.Stdout, *records, embed.NewHash())
 }

@@ -1,11 +1,14 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
 )
 
 // Document shows one document: state, versions, fingerprints, and on request items and text.
@@ -72,8 +75,8 @@ func (p *printer) items(in *api.DocumentItems) {
 	t := NewTable("  OUTCOME", "KIND", "LABEL", "TEXT", ">CONFIDENCE", "SPAN", "FOUND BY", "WHY").Cap(3, 60).Cap(7, 40)
 	for _, i := range in.Items {
 		text := i.Text
-		if i.SourceText != "" && i.TargetText != "" {
-			text = i.SourceText + " → " + i.TargetText
+		if i.Kind == graph.KindRelation && i.SourceText+i.TargetText != "" {
+			text = cmp.Or(i.SourceText, "(nothing)") + " → " + cmp.Or(i.TargetText, "(nothing)")
 		} else if i.SourceText != "" {
 			text = i.SourceText + " = " + i.Text
 		}
@@ -81,11 +84,17 @@ func (p *printer) items(in *api.DocumentItems) {
 		if i.Rule != "" {
 			by += "/" + i.Rule
 		}
-		t.Row("  "+i.Outcome, i.Kind, i.Label, text, Confidence(i.Confidence), fmt.Sprintf("%d:%d", i.Start, i.End), by, strings.Join(i.Reasons, ", "))
+		confidence := Confidence(i.Confidence)
+		if slices.Contains(i.Reasons, graph.ReasonBadConfidence) {
+			confidence = "none" // what was given is no confidence
+		}
+		t.Row("  "+i.Outcome, i.Kind, i.Label, text, confidence, fmt.Sprintf("%d:%d", i.Start, i.End), by, strings.Join(i.Reasons, ", "))
 	}
 	p.table(t)
-	for _, d := range in.Dropped {
-		p.f("  dropped %s: %s %s, %s, such as %s", Count(d.Count, "item", "items"), d.Kind, d.Label, d.Reason, Quote(d.Sample, 60))
+	for _, d := range in.Dropped { // the candidates stand in the table
+		if n := d.Count - d.Candidates; n > 0 {
+			p.f("  dropped %s: %s %s, %s, such as %s", Count(n, "item", "items"), d.Kind, d.Label, d.Reason, Quote(d.Sample, 60))
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 )
 
@@ -57,22 +58,66 @@ func TestLists(t *testing.T) {
 	require.Equal(t, "Ada  WORKS_FOR  Acme\n  “Ada works”  a.txt [0:9]  0.80\n  … and 1 more quote\n", shown(t, func(w io.Writer) error { return Facts(w, facts, true) }))
 }
 
+// What a model was asked, and what a job cost of which nothing else is known.
+func TestAsked(t *testing.T) {
+	for want, x := range map[string]api.Escalation{
+		"": {},
+		"12 of 12 eligible chunks: 5 asked, 7 failed; 5 requests, 750 tokens spent": {SpentRequests: 5, SpentTokens: 750,
+			EscalationStats: events.EscalationStats{Escalated: 12, Eligible: 12, Asked: 5, Failed: 7, Requests: 5, PromptTokens: 700, CompletionTokens: 50}},
+		"2 of 9 eligible chunks: 1 asked, 1 by kept replies; 4 requests, 1,200 tokens spent": {SpentRequests: 4, SpentTokens: 1200,
+			EscalationStats: events.EscalationStats{Escalated: 2, Eligible: 9, Asked: 1, CacheHits: 1, Requests: 1, PromptTokens: 100}},
+		"1 request, 1 token spent": {SpentRequests: 1, SpentTokens: 1},
+	} {
+		require.Equal(t, want, asked(x))
+	}
+}
+
 // What keeps an item out for good is told from what makes it a candidate.
 func TestDroppedAndCandidates(t *testing.T) {
 	s := api.JobStatus{Job: "j1", Graph: "default", Op: "add", State: api.JobPending, Next: "the commit"}
 	s.Stages.Extraction.CandidatesWritten, s.Stages.Extraction.CandidatesSuppressed = 1200, 3
-	for reason, n := range map[string]int{
-		graph.ReasonNoEvidence: 4, graph.ReasonBadName: 1, graph.ReasonSelfLoop: 2, graph.ReasonBelowFloor: 1000, graph.ReasonLimit: 1,
-		graph.ReasonUndeclaredLabel: 1190, graph.ReasonOffPattern: 5, graph.ReasonEntityBand: 5,
+	s.Stages.Extraction.ItemsDropped, s.Stages.Extraction.ItemsUndecided = 1007, 1195
+	for reason, n := range map[string][2]int{ // in all, and of candidates
+		graph.ReasonNoEvidence: {4, 0}, graph.ReasonBadName: {1, 0}, graph.ReasonSelfLoop: {2, 0}, graph.ReasonBelowFloor: {1000, 0}, graph.ReasonLimit: {1, 0},
+		graph.ReasonUndeclaredLabel: {1200, 1190}, graph.ReasonOffPattern: {5, 5}, graph.ReasonEntityBand: {5, 5},
 	} {
-		s.Stages.Extraction.Dropped = append(s.Stages.Extraction.Dropped, graph.Dropped{Kind: "entity", Label: "X", Reason: reason, Count: n})
+		s.Stages.Extraction.Dropped = append(s.Stages.Extraction.Dropped, graph.Dropped{Kind: "entity", Label: "X", Reason: reason, Count: n[0], Candidates: n[1]})
 	}
 	require.Equal(t, `job j1 pending (graph default)
   waits for   the commit
   documents   0
-  candidates  1,200 for review, 3 suppressed (undeclared_label 1,190, entity_band 5, off_pattern 5)
-  dropped     1,008 items without evidence or sense (below_floor 1,000, no_evidence 4, self_loop 2, bad_name 1, limit 1)
+  candidates  1,200 for review, 3 suppressed; reasons: undeclared_label 1,190, entity_band 5, off_pattern 5
+  dropped     1,007 items without evidence or sense; reasons: below_floor 1,000, undeclared_label 10, no_evidence 4, self_loop 2, bad_name 1, limit 1
 `, shown(t, func(w io.Writer) error { return Job(w, s) }))
+	// Without candidates what the schema keeps out is seen here only.
+	x := &s.Stages.Extraction
+	x.CandidatesWritten, x.CandidatesSuppressed = 0, 0
+	for i := range x.Dropped {
+		x.Dropped[i].Candidates = 0
+	}
+	require.Contains(t, shown(t, func(w io.Writer) error { return Job(w, s) }),
+		"  kept out    1,195 items, of which no candidate is kept; reasons: undeclared_label 1,200, entity_band 5, off_pattern 5\n")
+}
+
+// A candidate is an item and no dropped one; a relation without an end shows that.
+func TestItemsOfADocument(t *testing.T) {
+	r := api.DocumentReply{State: "open", Document: graph.DocumentRow{Key: "a"}, Items: &api.DocumentItems{
+		Items: []api.ItemRow{
+			{Outcome: "candidate", Kind: "relation", Label: "OWNS", SourceText: "Bela Hugoson", Text: "Bela Hugoson owns", Confidence: 0.5, Reasons: []string{"unresolved_endpoint"}},
+			{Outcome: "candidate", Kind: "property", Label: "born", SourceText: "Bob", Text: "in May", Reasons: []string{"bad_value", "bad_confidence"}},
+		},
+		Dropped: []graph.Dropped{
+			{Kind: "relation", Label: "OWNS", Reason: "unresolved_endpoint", Count: 1, Candidates: 1},
+			{Kind: "entity", Label: "Dragon", Reason: "undeclared_label", Count: 3, Candidates: 1, Sample: "Smaug"},
+		},
+	}}
+	require.Equal(t, `a  (open)
+  0 chunks
+  OUTCOME    KIND      LABEL  TEXT                      CONFIDENCE  SPAN  FOUND BY  WHY
+  candidate  relation  OWNS   Bela Hugoson → (nothing)        0.50  0:0             unresolved_endpoint
+  candidate  property  born   Bob = in May                    none  0:0             bad_value, bad_confidence
+  dropped 2 items: entity Dragon, undeclared_label, such as “Smaug”
+`, shown(t, func(w io.Writer) error { return Document(w, r) }))
 }
 
 func TestSent(t *testing.T) {

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ func Job(w io.Writer, s api.JobStatus) error {
 		p.work(s.Stages)
 	}
 	p.merge(s)
+	p.links(s)
 	for i, r := range s.Removed {
 		if i == shownFailures {
 			p.f("  removed     … and %s", Count(len(s.Removed)-i, "more", "more"))
@@ -97,14 +99,12 @@ func (p *printer) work(s api.Stages) {
 	}
 	dropped, kept := byReason(e.Dropped)
 	if e.CandidatesWritten+e.CandidatesSuppressed > 0 {
-		line := fmt.Sprintf("%s for review, %s suppressed", Number(e.CandidatesWritten), Number(e.CandidatesSuppressed))
-		if len(kept) > 0 {
-			line += " (" + reasons(kept) + ")"
-		}
-		p.f("  candidates  %s", line)
+		p.f("  candidates  %s for review, %s suppressed%s", Number(e.CandidatesWritten), Number(e.CandidatesSuppressed), reasons(kept))
+	} else if e.ItemsUndecided > 0 {
+		p.f("  kept out    %s, of which no candidate is kept%s", Count(e.ItemsUndecided, "item", "items"), reasons(kept))
 	}
-	if n := sum(dropped); n > 0 {
-		p.f("  dropped     %s without evidence or sense (%s)", Count(n, "item", "items"), reasons(dropped))
+	if e.ItemsDropped > 0 {
+		p.f("  dropped     %s without evidence or sense%s", Count(e.ItemsDropped, "item", "items"), reasons(dropped))
 	}
 	if r := s.Resolution; r.Registry+r.Ambiguous > 0 {
 		line := Count(r.Registry, "mention is a known entity", "mentions are known entities")
@@ -113,45 +113,67 @@ func (p *printer) work(s api.Stages) {
 		}
 		p.f("  registry    %s", line)
 	}
-	if x := s.Escalation; x.Escalated > 0 {
-		p.f("  model       %s of %s eligible chunks, %s tokens", Number(x.Escalated), Number(x.Eligible),
-			Number(x.PromptTokens+x.CompletionTokens))
+	if line := asked(s.Escalation); line != "" {
+		p.f("  model       %s", line)
 	}
 }
 
-// onlyCounted are the reasons that drop an item for good; with any other it waits for review, as a candidate.
+// asked says of which chunks a model was asked, what became of that, and what all of it cost, also in attempts that are forgotten.
+func asked(x api.Escalation) string {
+	var parts []string
+	if x.Escalated > 0 {
+		line := fmt.Sprintf("%s of %s eligible chunks: %s asked", Number(x.Escalated), Number(x.Eligible), Number(x.Asked))
+		if x.CacheHits > 0 {
+			line += ", " + Number(x.CacheHits) + " by kept replies"
+		}
+		if x.EscalationStats.Failed > 0 {
+			line += ", " + Number(x.EscalationStats.Failed) + " failed"
+		}
+		parts = append(parts, line)
+	}
+	requests, tokens := max(x.Requests, x.SpentRequests), max(x.PromptTokens+x.CompletionTokens, x.SpentTokens)
+	if requests+tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%s, %s spent", Count(requests, "request", "requests"), Count(tokens, "token", "tokens")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// onlyCounted are the reasons that drop an item for good, whatever else is wrong with it.
 var onlyCounted = map[string]bool{
 	graph.ReasonNoEvidence: true, graph.ReasonBadName: true, graph.ReasonSelfLoop: true, graph.ReasonBelowFloor: true, graph.ReasonLimit: true,
 }
 
-// byReason counts the items that did not become facts: those that were only counted, and those that are candidates.
+// byReason sorts the reasons of items that did not become facts: of those that were only counted, and of those that a person can decide on.
+// An item has one or more. Where no candidates are kept the reason itself tells.
 func byReason(list []graph.Dropped) (dropped, kept map[string]int) {
 	dropped, kept = map[string]int{}, map[string]int{}
+	none := !slices.ContainsFunc(list, func(d graph.Dropped) bool { return d.Candidates > 0 })
 	for _, d := range list {
-		if onlyCounted[d.Reason] {
-			dropped[d.Reason] += d.Count
-		} else {
+		if none && !onlyCounted[d.Reason] {
 			kept[d.Reason] += d.Count
+			continue
+		}
+		if n := d.Count - d.Candidates; n > 0 {
+			dropped[d.Reason] += n
+		}
+		if d.Candidates > 0 {
+			kept[d.Reason] += d.Candidates
 		}
 	}
 	return dropped, kept
 }
 
-func sum(m map[string]int) (n int) {
-	for _, k := range m {
-		n += k
-	}
-	return n
-}
-
 // reasons writes counts by reason, most first.
 func reasons(m map[string]int) string {
+	if len(m) == 0 {
+		return ""
+	}
 	names := Keys(m)
 	sort.SliceStable(names, func(i, j int) bool { return m[names[i]] > m[names[j]] })
 	for i, n := range names {
 		names[i] = n + " " + Number(m[n])
 	}
-	return strings.Join(names, ", ")
+	return "; reasons: " + strings.Join(names, ", ")
 }
 
 // Sent shows what a command knows of its job besides the status: the keys that it made, and what it could not send.
@@ -187,6 +209,61 @@ func (p *printer) merge(s api.JobStatus) {
 	if m.Conflicts > 0 {
 		p.f("  conflicts   %s", Number(m.Conflicts))
 	}
+}
+
+// links is what was found between names behind the commit, and how many are still to be compared.
+func (p *printer) links(s api.JobStatus) {
+	if r := s.Stages.Resolution; r.Compared > 0 {
+		m := r.Matched
+		line := fmt.Sprintf("%s compared, %s linked", Count(r.Compared, "pair", "pairs"), Number(m.Fuzzy+m.Embedding+m.LLM))
+		line += listed([]counted{{m.Fuzzy, "by name"}, {m.Embedding, "by cosine"}, {m.LLM, "by a model"}})
+		if r.Unclear > 0 {
+			line += fmt.Sprintf(", %s unclear for review", Number(r.Unclear))
+		}
+		if r.CapLeft > 0 {
+			line += fmt.Sprintf(", %s not compared (caps)", Number(r.CapLeft))
+		}
+		if r.LLMRequests > 0 {
+			line += ", " + Count(r.LLMRequests, "model request", "model requests") + listed([]counted{{r.LLMFailed, "failed"}})
+		}
+		if r.LLMLeft > 0 {
+			line += fmt.Sprintf(", %s left for a later job (budget)", Count(r.LLMLeft, "pair", "pairs"))
+		}
+		p.f("  links       %s", line)
+	}
+	if s.State != api.JobCommitted {
+		return
+	}
+	for _, x := range s.Progress {
+		if x.Stage != api.StageLinker || x.Waiting == 0 {
+			continue
+		}
+		line := Number(x.Waiting) + " to be compared or put before a model"
+		if x.Why != "" {
+			line += ": " + x.Why
+		}
+		p.f("  linker      %s", line)
+	}
+}
+
+// counted is a number of what.
+type counted struct {
+	n    int
+	what string
+}
+
+// listed writes what is not 0, in brackets.
+func listed(list []counted) string {
+	var parts []string
+	for _, c := range list {
+		if c.n > 0 {
+			parts = append(parts, Number(c.n)+" "+c.what)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // StageFailures is the failures of one stage.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,30 @@ func TestJob(t *testing.T) {
   ingestion   x.bin: not a text\x1b (bad_format)
   ingestion   … and 11 more failures
 `, b.String())
+}
+
+func TestJobLinks(t *testing.T) {
+	show := func(r api.Resolution, state string, progress ...api.Progress) string {
+		s := api.JobStatus{Job: "j1", Graph: "g", Op: "add", State: state, Progress: progress}
+		s.Stages.Resolution = r
+		out, ok := strings.CutPrefix(shown(t, func(w io.Writer) error { return Job(w, s) }), "job j1 "+state+" (graph g)\n  documents   0\n")
+		require.True(t, ok, out)
+		return out
+	}
+	require.Empty(t, show(api.Resolution{Unclear: 3, CapLeft: 2}, api.JobCommitted), "nothing was compared")
+	require.Equal(t, "  links       1 pair compared, 0 linked\n", show(api.Resolution{Compared: 1}, api.JobCommitted))
+	require.Equal(t, "  links       1,200 pairs compared, 47 linked (40 by name, 5 by cosine, 2 by a model), 9 unclear for review, 4 not compared (caps), 3 model requests (1 failed)\n",
+		show(api.Resolution{Compared: 1200, Matched: api.Matched{Fuzzy: 40, Embedding: 5, LLM: 2}, Unclear: 9, CapLeft: 4, LLMRequests: 3, LLMFailed: 1}, api.JobCommitted))
+	require.Equal(t, "  links       2 pairs compared, 1 linked (1 by a model), 1 model request\n",
+		show(api.Resolution{Compared: 2, Matched: api.Matched{LLM: 1}, LLMRequests: 1}, api.JobCommitted))
+
+	waits := api.Progress{Stage: api.StageLinker, Waiting: 1500}
+	require.Equal(t, "  linker      1,500 to be compared or put before a model\n", show(api.Resolution{}, api.JobCommitted, waits))
+	waits.Why = "nobody answers at http://\x1b"
+	require.Equal(t, "  links       3 pairs compared, 0 linked\n  linker      1,500 to be compared or put before a model: nobody answers at http://\\x1b\n",
+		show(api.Resolution{Compared: 3}, api.JobCommitted, api.Progress{Stage: "committer", Waiting: 4}, waits))
+	require.Empty(t, show(api.Resolution{}, api.JobPending, waits), "its commit comes first")
+	require.Empty(t, show(api.Resolution{}, api.JobCommitted, api.Progress{Stage: api.StageLinker, Done: 3}))
 }
 
 func TestStep(t *testing.T) {

@@ -15,6 +15,8 @@ func subject(g api.Group) string {
 		return g.SourceText + "  " + g.Label + "  " + g.TargetText
 	case "property":
 		return g.SourceText + "  " + g.Label + " = " + g.Text
+	case api.KindConflict:
+		return g.Text + "  (" + g.Label + ")  " + g.SourceText + " = " + g.TargetText
 	}
 	return g.Text + "  (" + g.Label + ")"
 }
@@ -31,18 +33,20 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 	default:
 		p.f("nothing waits for review here")
 	}
-	if onlyMatches(r.Groups) {
+	one, many := "group", "groups"
+	switch {
+	case only(r.Groups, api.KindMatch):
+		one, many = "match", "matches"
 		matches(p, r.Groups)
-	} else {
+	case only(r.Groups, api.KindConflict):
+		one, many = "conflict", "conflicts"
+		conflicts(p, r.Groups)
+	default:
 		for _, g := range r.Groups {
 			p.group(g)
 		}
 	}
 	if len(r.Groups) > 0 {
-		one, many := "group", "groups"
-		if onlyMatches(r.Groups) {
-			one, many = "match", "matches"
-		}
 		p.f("%s of %s", Number(len(r.Groups)), Count(r.Total, one, many))
 	}
 	if r.Next != "" {
@@ -68,11 +72,14 @@ func Item(w io.Writer, r api.ReviewShowReply) error {
 		p.match(r)
 		return p.err
 	}
+	if r.Conflict != nil {
+		p.conflict(r)
+		return p.err
+	}
 	p.group(r.Item)
 	p.f("  revision %d", r.Revision)
 	for _, e := range r.Evidence {
-		text := strings.Join(strings.Fields(e.Before), " ") + " »" + e.Quote + "« " + strings.Join(strings.Fields(e.After), " ")
-		p.f("  %s", strings.TrimSpace(Line(strings.Join(strings.Fields(text), " "))))
+		p.inContext(e)
 		p.f("    %s  %s", place(e.Evidence), Confidence(e.Confidence))
 	}
 	if len(r.OtherSources) > 0 {
@@ -92,6 +99,12 @@ func Item(w io.Writer, r api.ReviewShowReply) error {
 	return p.err
 }
 
+// inContext shows a quote with the text around it, in a line.
+func (p *printer) inContext(e api.Surrounded) {
+	text := strings.Join(strings.Fields(e.Before), " ") + " »" + e.Quote + "« " + strings.Join(strings.Fields(e.After), " ")
+	p.f("  %s", strings.TrimSpace(Line(strings.Join(strings.Fields(text), " "))))
+}
+
 // ReviewStats shows the size of the queue.
 func ReviewStats(w io.Writer, r api.ReviewStatsReply) error {
 	p := &printer{w: w}
@@ -109,6 +122,7 @@ func ReviewStats(w io.Writer, r api.ReviewStatsReply) error {
 			p.table(Counts(by.m))
 		}
 	}
-	p.matchCounts(r.Matches)
+	p.counted("matches", r.Matches)
+	p.counted("conflicts", r.Conflicts)
 	return p.err
 }

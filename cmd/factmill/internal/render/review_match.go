@@ -34,8 +34,7 @@ func (p *printer) match(r api.ReviewShowReply) {
 			p.f("  written %s", strings.Join(s.Names, " | "))
 		}
 		for _, e := range s.Evidence {
-			text := strings.Join(strings.Fields(e.Before), " ") + " »" + e.Quote + "« " + strings.Join(strings.Fields(e.After), " ")
-			p.f("  %s", strings.TrimSpace(Line(strings.Join(strings.Fields(text), " "))))
+			p.inContext(e)
 			p.f("    %s", place(e.Evidence))
 		}
 		p.f("  entity %s", s.ID)
@@ -50,14 +49,14 @@ func because(reason string) string {
 	return "  because " + reason
 }
 
-func onlyMatches(groups []api.Group) bool {
-	return len(groups) > 0 && !slices.ContainsFunc(groups, func(g api.Group) bool { return g.Kind != api.KindMatch })
+func only(groups []api.Group, kind string) bool {
+	return len(groups) > 0 && !slices.ContainsFunc(groups, func(g api.Group) bool { return g.Kind != kind })
 }
 
-// matchCounts shows the matches of a graph by state.
-func (p *printer) matchCounts(by map[string]int) {
+// counted shows what other counts of the queue do not count.
+func (p *printer) counted(head string, by map[string]int) {
 	if len(by) > 0 {
-		p.f("\nmatches")
+		p.f("\n%s", head)
 		p.table(Counts(by))
 	}
 }

@@ -51,6 +51,7 @@ func (o outside) DeleteUploads(ctx context.Context, ended []jobs.Ended) error {
 func (o outside) DeleteBodies(ctx context.Context, g, job string) error {
 	return o.w.desk.DeleteBodies(ctx, g, job)
 }
+func (o outside) Cost(context.Context, string, string) (int, int, error)       { return 0, 0, nil }
 func (o outside) PurgeJob(context.Context, string, string) error               { return nil }
 func (o outside) Holds(context.Context, string, string) (bool, error)          { return true, nil }
 func (o outside) EventKept(context.Context, string, graph.Order) (bool, error) { return true, nil }

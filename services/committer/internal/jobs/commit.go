@@ -146,7 +146,7 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 	storage.RowsWritten, storage.RowsRemoved, storage.Bytes = storage.RowsWritten+w.Rows, storage.RowsRemoved+w.Removed, storage.Bytes+int(w.Bytes)
 	failpoint.Hit("in_commit")
 	rec.CommitSeq, rec.Done = txn.Seq(), done
-	ops, err := m.commitOps(rec, l, tokens, complete)
+	ops, err := m.commitOps(ctx, rec, l, tokens, complete)
 	if err != nil {
 		return done, err
 	}
@@ -223,13 +223,14 @@ func applyOne(ctx context.Context, txn *store.Txn, c store.DocChange, base uint6
 }
 
 // commitOps are the job machine's own rows of a commit.
-func (m *Machine) commitOps(rec *Record, l *live, tokens []string, complete bool) ([]store.Op, error) {
+func (m *Machine) commitOps(ctx context.Context, rec *Record, l *live, tokens []string, complete bool) ([]store.Op, error) {
 	if complete {
 		m.mu.Lock()
 		l.rec.Done, l.rec.CommitSeq = rec.Done, rec.CommitSeq
 		rec.Status = l.status()
 		m.mu.Unlock()
 		rec.Status.Progress, rec.Status.Next = nil, ""
+		m.cost(ctx, rec)
 		m.end(rec, api.JobCommitted, "")
 		ops, err := m.quarantineOps(rec, l)
 		if err != nil {

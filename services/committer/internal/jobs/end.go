@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
@@ -14,6 +15,32 @@ import (
 // end marks a record as ended now.
 func (m *Machine) end(rec *Record, state, reason string) {
 	rec.State, rec.Reason, rec.EndedAt = state, reason, m.cfg.Now()
+}
+
+// costLimit is how long a summary waits for what its job has cost.
+const costLimit = time.Second
+
+// Cost writes what a job that asks a model has cost so far into its summary, as far as that is known: a count is no reason to fail.
+func (m *Machine) Cost(ctx context.Context, g, id string, s *api.JobStatus) {
+	x := &s.Stages.Escalation
+	if x.Mode == "" {
+		return
+	}
+	x.SpentRequests, x.SpentTokens = max(x.SpentRequests, x.Requests), max(x.SpentTokens, x.PromptTokens+x.CompletionTokens)
+	ctx, stop := context.WithTimeout(ctx, costLimit)
+	defer stop()
+	requests, tokens, err := m.outside.Cost(ctx, g, id)
+	if err != nil {
+		m.cfg.Log.Warn("what a job has cost is not known", "graph", g, "job", id, "error", err)
+		return
+	}
+	x.SpentRequests, x.SpentTokens = max(x.SpentRequests, requests), max(x.SpentTokens, tokens)
+}
+
+// cost does so for a job that is about to end.
+func (m *Machine) cost(ctx context.Context, rec *Record) {
+	rec.Status.Stages.Escalation.Mode = rec.mode()
+	m.Cost(ctx, rec.Job.Graph, rec.Job.ID, &rec.Status)
 }
 
 // endOps is what every end of a job writes: the record, what is left to clean, the event for the others.

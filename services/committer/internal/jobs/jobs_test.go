@@ -74,6 +74,9 @@ type streams struct {
 	holds   bool
 	lost    bool // document events are gone
 	asked   int
+
+	requests, tokens int // of every job
+	lostCost         error
 }
 
 func (s *streams) DeleteEvent(_ context.Context, _ string, at graph.Order) error {
@@ -92,6 +95,12 @@ func (s *streams) PurgeJob(_ context.Context, _, job string) error {
 	defer s.mu.Unlock()
 	s.purged = append(s.purged, job)
 	return nil
+}
+
+func (s *streams) Cost(context.Context, string, string) (requests, tokens int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests, s.tokens, s.lostCost
 }
 
 func (s *streams) Holds(context.Context, string, string) (bool, error) {

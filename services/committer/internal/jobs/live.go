@@ -224,9 +224,14 @@ func (l *live) addResolved(e *events.Resolved, size int) bool {
 		x.ChunksFailed++
 		x.Failures.Add(f)
 	}
+	reasons := 0
 	for _, n := range e.Dropped {
+		reasons += n.Count
 		l.drop(n)
 	}
+	// What the resolver dropped besides has one reason each.
+	x.ItemsDropped += e.Extraction.Discarded + max(0, reasons-e.Extraction.Reasons)
+	x.ItemsUndecided += e.Extraction.Undecided
 	l.summary.Stages.Resolution.Exact += e.Resolution.Exact
 	l.summary.Stages.Resolution.Registry += e.Resolution.Registry
 	l.summary.Stages.Resolution.Ambiguous += e.Resolution.Ambiguous
@@ -244,14 +249,14 @@ const maxDropped = 1000
 func (l *live) drop(n graph.Dropped) {
 	k := dropKey{n.Kind, n.Label, n.Reason}
 	if have := l.dropped[k]; have != nil {
-		have.Count += n.Count
+		have.Count, have.Candidates = have.Count+n.Count, have.Candidates+n.Candidates
 		return
 	}
 	if len(l.dropped) >= maxDropped {
 		k = dropKey{n.Kind, "(other)", n.Reason}
 		n.Label = k.label
 		if have := l.dropped[k]; have != nil {
-			have.Count += n.Count
+			have.Count, have.Candidates = have.Count+n.Count, have.Candidates+n.Candidates
 			return
 		}
 	}

@@ -40,6 +40,8 @@ type Outside interface {
 	DeleteBodies(ctx context.Context, graph, job string) error
 	// PurgeJob removes the job's messages that no stage has handled.
 	PurgeJob(ctx context.Context, graph, job string) error
+	// Cost is what the job has asked a model and spent on it, in all its attempts.
+	Cost(ctx context.Context, graph, job string) (requests, tokens int, err error)
 	// Holds says whether any stream between the stages holds a message of the job.
 	Holds(ctx context.Context, graph, job string) (bool, error)
 	// EventKept says whether the job's document event is still in its stream.

@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -117,11 +118,20 @@ func parseStaged(k []byte) (attempt int, part byte, token string, ok bool) {
 func (r *Record) status() api.JobStatus {
 	s := r.Status
 	s.Job, s.Graph, s.Op, s.State, s.Reason, s.Attempt = r.Job.ID, r.Job.Graph, r.Job.Op, r.State, r.Reason, r.Job.Attempt
+	s.Stages.Escalation.Mode = cmp.Or(s.Stages.Escalation.Mode, r.mode())
 	s.CommitSeq, s.EventDigest = r.CommitSeq, r.Digest
 	s.OpenedAt = stamp(r.OpenedAt)
 	s.EndedAt = stamp(r.EndedAt)
 	fill(&s)
 	return s
+}
+
+// mode is how the job asks a model; empty: it asks none.
+func (r *Record) mode() string {
+	if set := r.Job.Settings.Extractor; set.Asks() {
+		return set.Mode
+	}
+	return ""
 }
 
 // fill makes lists of what would be null.

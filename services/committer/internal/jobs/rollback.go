@@ -46,11 +46,12 @@ func (m *Machine) rollback(ctx context.Context, k key, l *live, reason string) e
 
 // finishRollback deletes what a rolling_back job staged and ends it.
 func (m *Machine) finishRollback(ctx context.Context, k key, l *live) error {
-	m.stageMu.Lock()
-	defer m.stageMu.Unlock()
 	m.mu.Lock()
 	rec := l.rec
 	m.mu.Unlock()
+	m.cost(ctx, &rec)
+	m.stageMu.Lock()
+	defer m.stageMu.Unlock()
 	m.end(&rec, api.JobRolledBack, rec.Reason)
 	return m.writeEnd(ctx, &rec, nil)
 }

@@ -19,7 +19,8 @@ type follower struct {
 	wake  chan struct{}
 	asks  chan struct{} // wakes the judge
 
-	write sync.Mutex // whoever compares and writes what comes of it
+	write sync.Mutex         // whoever compares and writes what comes of it
+	names map[store.ID]named // guarded by write: names that are filed, see remember
 
 	mu      sync.Mutex
 	status  Status         // guarded by mu
@@ -27,11 +28,12 @@ type follower struct {
 	anew    bool           // guarded by mu: the position was reset
 	last    string         // guarded by mu: the job that was linked last
 	queued  int            // guarded by mu: pairs that were ever queued
+	left    map[string]int // guarded by mu: pairs that a job's budget postpones
 	byJob   map[string]int // guarded by mu: pairs that wait for the model and may be asked about now
 }
 
 func newFollower(l *Linker, graph string) *follower {
-	return &follower{l: l, graph: graph, rows: rows{l.deps.Store, graph}, wake: make(chan struct{}, 1), asks: make(chan struct{}, 1), changed: make(chan struct{}), byJob: map[string]int{}}
+	return &follower{l: l, graph: graph, rows: rows{l.deps.Store, graph}, wake: make(chan struct{}, 1), asks: make(chan struct{}, 1), changed: make(chan struct{}), byJob: map[string]int{}, names: map[store.ID]named{}}
 }
 
 func (f *follower) notify() { poke(f.wake) }
@@ -49,7 +51,7 @@ func (f *follower) watch(job string) (Status, <-chan struct{}) {
 	defer f.mu.Unlock()
 	st := f.status
 	if job != "" {
-		st.Waiting, st.Postponed = f.byJob[job], 0
+		st.Waiting, st.Postponed = f.byJob[job], f.left[job]
 	}
 	return st, f.changed
 }

@@ -184,23 +184,23 @@ func (f *follower) ask(ctx context.Context) error {
 // next picks pairs of one job that has requests left, and counts what waits and what its budget postpones. What jobs before it left
 // over is asked on the account of the job that was linked last.
 func (f *follower) next(r rules) (batch []waiting, err error) {
-	waits, postponed, byJob := 0, 0, map[string]int{}
+	waits, postponed, byJob, left := 0, 0, map[string]int{}, map[string]int{}
 	linked := f.seen()
 	defer func() {
 		if err == nil {
-			f.counted(linked, waits, postponed, byJob)
+			f.counted(linked, waits, postponed, byJob, left)
 		}
 	}()
-	left := map[string]int{}
+	rest := map[string]int{}
 	budget := func(job string) (int, error) {
-		n, ok := left[job]
+		n, ok := rest[job]
 		if !ok {
 			s, err := f.rows.stats(job)
 			if err != nil {
 				return 0, err
 			}
 			n = max(0, r.set.JudgeBudget-s.LLMRequests)
-			left[job] = n
+			rest[job] = n
 		}
 		return n, nil
 	}
@@ -222,6 +222,7 @@ func (f *follower) next(r rules) (batch []waiting, err error) {
 			switch {
 			case n == 0:
 				postponed++
+				left[w.Job]++
 				if w.Job = last; len(spare) < api.MaxJudgePairs {
 					spare = append(spare, w)
 				}
@@ -255,10 +256,10 @@ func (f *follower) seen() int {
 	return f.queued
 }
 
-func (f *follower) counted(seen, waits, postponed int, byJob map[string]int) {
+func (f *follower) counted(seen, waits, postponed int, byJob, left map[string]int) {
 	f.report(func(s *Status) {
 		if f.queued == seen {
-			s.Waiting, s.Postponed, f.byJob = waits, postponed, byJob
+			s.Waiting, s.Postponed, f.byJob, f.left = waits, postponed, byJob, left
 		}
 	})
 }

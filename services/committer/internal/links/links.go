@@ -166,8 +166,8 @@ type Status struct {
 	Linked uint64
 	// Err hinders it now; nil when nothing does.
 	Err error
-	// Waiting pairs of the job, if one was asked for, else of the graph, are to be put before a model; those that a budget postpones are
-	// not counted with a job, and are Postponed of a graph's. JudgeErr hinders that.
+	// Waiting pairs of the job, if one was asked for, else of the graph, are to be put before a model; of a graph's
+	// those that a budget postpones are among them, of a job's they are not; they are Postponed. JudgeErr hinders that.
 	Waiting, Postponed int
 	JudgeErr           error
 }

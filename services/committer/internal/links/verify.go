@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/linkage"
@@ -15,15 +16,12 @@ import (
 // cosine or a model found are checked for the names that they are of.
 func (l *Linker) Verify(ctx context.Context, graph string, problem func(api.Problem)) (checked int, err error) {
 	f := l.of(graph)
-	sn, err := l.deps.Store.Snapshot(graph, 0)
-	if err != nil {
+	sn, err := f.still(ctx)
+	if err != nil || sn == nil {
 		return 0, err
 	}
+	defer f.write.Unlock()
 	defer func() { err = errors.Join(err, sn.Close()) }()
-	if at, _ := f.watch(""); at.Linked < sn.Seq() {
-		l.cfg.Log.Info("links are not verified: they are behind", "graph", graph, "linked", at.Linked, "commit", sn.Seq())
-		return 0, nil
-	}
 	r, err := f.rules(ctx)
 	if err != nil {
 		return 0, err
@@ -46,6 +44,40 @@ func (l *Linker) Verify(ctx context.Context, graph string, problem func(api.Prob
 	return checked, v.strangers()
 }
 
+// stillTries is how often a moment is looked for in which nothing waits to be linked.
+const stillTries = 20
+
+// still holds the linking up at a moment when all that is committed is linked, and returns what is committed; nil when there is no such moment.
+// write must then be unlocked.
+func (f *follower) still(ctx context.Context) (*store.Snapshot, error) {
+	for range stillTries {
+		f.write.Lock()
+		sn, err := f.l.deps.Store.Snapshot(f.graph, 0)
+		if err != nil {
+			f.write.Unlock()
+			return nil, err
+		}
+		at, changed := f.watch("")
+		if at.Linked >= sn.Seq() {
+			return sn, nil
+		}
+		f.write.Unlock()
+		if err := sn.Close(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		case <-f.l.cfg.After(stillWait):
+		}
+	}
+	f.l.cfg.Log.Warn("links are not verified: they are behind", "graph", f.graph)
+	return nil, nil
+}
+
+const stillWait = 500 * time.Millisecond
+
 type verifier struct {
 	w    *work
 	tell func(id, format string, args ...any)
@@ -56,7 +88,7 @@ func (v *verifier) entity(e store.ID) error {
 	if err != nil {
 		return err
 	}
-	was, err := v.w.nameOf(e)
+	was, err := v.w.f.rows.filed(e)
 	if err != nil {
 		return err
 	}
@@ -74,13 +106,14 @@ func (v *verifier) entity(e store.ID) error {
 			v.tell(e.String(), "it is not filed under one of its blocking keys")
 		}
 	}
-	others, err := v.w.sharing(e, blocksOf(now.label, linkage.Probes(name)))
+	blocks, members, err := v.w.stored(now.label, name)
 	if err != nil {
 		return err
 	}
+	others := v.w.sharing(e, blocks, members)
 	want := map[string]bool{}
 	for _, o := range others {
-		is, err := v.w.nameOf(o)
+		is, err := v.w.f.rows.filed(o)
 		if err != nil {
 			return err
 		}

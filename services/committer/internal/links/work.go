@@ -80,35 +80,41 @@ func (w *work) do(ctx context.Context) (err error) {
 	w.filed, w.blocks, w.names = map[store.ID]named{}, map[block]map[store.ID]bool{}, map[store.ID]*linkage.Name{}
 	w.partner = map[store.ID]map[store.ID]bool{}
 	w.puts, w.drops, w.asks = map[[2]store.ID]store.Match{}, map[[2]store.ID]bool{}, map[[2]store.ID]waiting{}
-	for _, v := range w.ids {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.entity(ctx, v); err != nil {
+	if w.cleared {
+		clear(w.f.names)
+	}
+	all, err := w.ahead(ctx)
+	if err != nil {
+		return err
+	}
+	for i, v := range w.ids {
+		if err := w.entity(v, &all[i]); err != nil {
 			return fmt.Errorf("entity %s: %w", v, err)
 		}
 	}
-	return w.write(ctx)
+	if err := w.write(ctx); err != nil {
+		clear(w.f.names)
+		return err
+	}
+	w.f.remember(w.filed)
+	return nil
 }
 
 // entity brings one entity up to date. One that is called as it was may have gone and come again, and its matches with it.
-func (w *work) entity(ctx context.Context, v store.ID) error {
+func (w *work) entity(v store.ID, a *seen) error {
 	was, err := w.nameOf(v)
 	if err != nil {
 		return err
 	}
-	now, err := w.current(v)
-	if err != nil {
-		return err
-	}
+	now := a.now
 	if was != (named{}) {
 		w.unfile(v, was)
 	}
 	if now == (named{}) {
 		return nil // its matches went with it
 	}
-	name := w.prepare(v, now)
-	found, err := w.partners(ctx, v, now, name)
+	w.names[v] = a.name
+	found, err := w.partners(v, a)
 	if err != nil {
 		return err
 	}
@@ -117,7 +123,7 @@ func (w *work) entity(ctx context.Context, v store.ID) error {
 			return err
 		}
 	}
-	w.file(v, now, name)
+	w.file(v, now, a.name)
 	return nil
 }
 
@@ -142,7 +148,14 @@ func (w *work) nameOf(v store.ID) (named, error) {
 	if n, ok := w.filed[v]; ok || w.cleared {
 		return n, nil
 	}
-	return w.f.rows.filed(v)
+	if n, ok := w.f.names[v]; ok {
+		return n, nil
+	}
+	n, err := w.f.rows.filed(v)
+	if err == nil {
+		w.f.remember(map[store.ID]named{v: n})
+	}
+	return n, err
 }
 
 // maxPrepared is how many names a page holds taken apart.
@@ -153,15 +166,20 @@ func (w *work) prepare(v store.ID, n named) *linkage.Name {
 	if p := w.names[v]; p != nil {
 		return p
 	}
+	p := n.prepare()
+	if len(w.names) >= maxPrepared {
+		clear(w.names)
+	}
+	w.names[v] = p
+	return p
+}
+
+func (n named) prepare() *linkage.Name {
 	var aliases []string
 	if n.aliases != "" {
 		aliases = strings.Split(n.aliases, "\x00")
 	}
 	p := linkage.Prepare(n.label, n.name, aliases)
-	if len(w.names) >= maxPrepared {
-		clear(w.names)
-	}
-	w.names[v] = &p
 	return &p
 }
 
@@ -196,29 +214,12 @@ func (w *work) put(b block, v store.ID, in bool) {
 }
 
 // partners compares an entity with all that are filed and share a blocking key with it or lie near it.
-func (w *work) partners(ctx context.Context, v store.ID, n named, name *linkage.Name) (map[store.ID]bool, error) {
-	near := map[store.ID]float64{}
-	if w.source != nil {
-		hits, err := w.source.Global(ctx, candidates.Mention{Label: n.label, Name: n.name})
-		if err != nil {
-			return nil, err
-		}
-		if len(hits) > w.rules.set.TopK {
-			hits = hits[:w.rules.set.TopK]
-		}
-		if len(hits) == w.rules.set.TopK {
-			w.stats.CapLeft++
-		}
-		for _, h := range hits {
-			if o, ok := store.ParseID(h.Entity.ID); ok && o != v {
-				near[o] = h.Score
-			}
-		}
+func (w *work) partners(v store.ID, a *seen) (map[store.ID]bool, error) {
+	n, name, near := a.now, a.name, a.near
+	if a.cut {
+		w.stats.CapLeft++
 	}
-	others, err := w.sharing(v, blocksOf(n.label, linkage.Probes(name)))
-	if err != nil {
-		return nil, err
-	}
+	others := w.sharing(v, a.blocks, a.members)
 	for o := range near {
 		others = append(others, o)
 	}
@@ -240,7 +241,11 @@ func (w *work) partners(ctx context.Context, v store.ID, n named, name *linkage.
 		if err != nil {
 			return nil, err
 		}
-		m, ask := w.rules.pair(verdict, near[o])
+		cosine := near[o]
+		if cosine >= w.rules.link && linkage.Repeats(name, other) {
+			cosine = w.rules.link - 1e-6 // for a person to decide
+		}
+		m, ask := w.rules.pair(verdict, cosine)
 		if ask {
 			said, ok, err := w.f.rows.said(pairOf(v, o))
 			if err != nil {
@@ -285,9 +290,9 @@ func (w *work) compare(a named, x *linkage.Name, b named, y *linkage.Name) (link
 	return v, nil
 }
 
-// sharing lists the filed entities that share a blocking key.
-func (w *work) sharing(v store.ID, blocks []block) ([]store.ID, error) {
-	slices.SortFunc(blocks, func(a, b block) int { return bytes.Compare(a[:], b[:]) })
+// sharing lists the filed entities that share a blocking key: those that are stored, as members says for each of blocks, and those of this
+// page.
+func (w *work) sharing(v store.ID, blocks []block, members [][]store.ID) []store.ID {
 	seen := map[store.ID]bool{v: true}
 	count := make([]int, len(blocks))
 	var out []store.ID
@@ -306,24 +311,19 @@ func (w *work) sharing(v store.ID, blocks []block) ([]store.ID, error) {
 			out = append(out, o)
 		}
 	}
-	if !w.cleared {
-		err := w.f.rows.members(blocks, w.f.l.cfg.MaxBlock, func(i int, o store.ID) {
-			if _, changed := w.blocks[blocks[i]][o]; !changed {
+	for i, b := range blocks {
+		for _, o := range members[i] {
+			if _, changed := w.blocks[b][o]; !changed {
 				take(i, o)
 			}
-		})
-		if err != nil {
-			return nil, err
 		}
-	}
-	for i, b := range blocks {
 		for o, in := range w.blocks[b] {
 			if in {
 				take(i, o)
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // found notes a match; a pair may be met again when an entity is compared anew.
@@ -469,9 +469,15 @@ func (f *follower) commit(ctx context.Context, puts []store.Match, drops map[[2]
 			return err
 		}
 	}
-	if _, err := txn.Finish(ctx, ops); err != nil {
+	done, err := txn.Finish(ctx, ops)
+	if err != nil {
 		return err
 	}
+	f.report(func(s *Status) {
+		if s.Linked == done.Seq-1 { // a commit of links leaves nothing to link
+			s.Linked = done.Seq
+		}
+	})
 	f.l.deps.Committed(f.graph)
 	return nil
 }

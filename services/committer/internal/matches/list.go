@@ -3,18 +3,12 @@ package matches
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/desk"
 	"github.com/factmill/factmill/services/committer/internal/store"
-)
-
-const (
-	maxLimit = 1000
-	// replyBudget is about how many bytes of groups a reply has.
-	replyBudget = 700 << 10
 )
 
 // filter is a request's, ready to be used.
@@ -74,43 +68,12 @@ func (r *reader) each(f filter, fn func(m store.Match, count int) error) error {
 	})
 }
 
-// found is a match and where it stands.
-type found struct {
-	match store.Match
-	place api.Place
-}
-
-// top keeps the first few.
-type top struct {
-	limit int
-	list  []found
-}
-
-func (t *top) add(f found) {
-	if t.list = append(t.list, f); len(t.list) >= 2*t.limit+64 {
-		t.cut()
-	}
-}
-
-func (t *top) cut() {
-	slices.SortFunc(t.list, func(a, b found) int {
-		switch {
-		case a.place.Before(b.place):
-			return -1
-		case b.place.Before(a.place):
-			return 1
-		}
-		return 0
-	})
-	t.list = t.list[:min(len(t.list), t.limit)]
-}
-
 // List answers matches.list: the matches that a filter chooses, behind a place, as groups in the order of the review list. What is
 // held at once is a page, however many there are.
 func (d *Desk) List(ctx context.Context, graphName string, req api.MatchesList) (api.MatchesReply, error) {
 	reply := api.MatchesReply{Groups: []api.Group{}, States: map[string]int{}}
-	if req.Limit < 0 || req.Limit > maxLimit {
-		return reply, api.Errorf(400, "bad_value", "limit is %d: it must be between 0 and %d", req.Limit, maxLimit)
+	if req.Limit < 0 || req.Limit > desk.MaxLimit {
+		return reply, api.Errorf(400, "bad_value", "limit is %d: it must be between 0 and %d", req.Limit, desk.MaxLimit)
 	}
 	f, err := newFilter(req.MatchFilter)
 	if err != nil {
@@ -132,45 +95,20 @@ func (d *Desk) List(ctx context.Context, graphName string, req api.MatchesList) 
 			return nil
 		}
 		r := reader{ctx: ctx, sn: sn}
-		page := top{limit: req.Limit + 1}
+		page := desk.NewTop[store.Match](req.Limit + 1)
 		err = r.each(f, func(m store.Match, count int) error {
 			reply.Total++
 			p := api.Place{Count: count, Confidence: graph.Round6(m.Score), Key: keyOf(m), State: words[m.State()]}
 			if req.After == nil || req.After.Before(p) {
-				page.add(found{m, p})
+				page.Add(m, p)
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		page.cut()
-		return r.fill(&reply, page.list, req.Limit)
+		reply.Groups, reply.More, err = desk.Fill(page.List(), req.Limit, r.group)
+		return err
 	})
 	return reply, err
-}
-
-func (r *reader) fill(reply *api.MatchesReply, list []found, limit int) error {
-	used := 0
-	for i, x := range list {
-		if i == limit {
-			reply.More = true
-			return nil
-		}
-		g, err := r.group(x.match)
-		if err != nil {
-			return err
-		}
-		if used += groupSize(g); used > replyBudget && i > 0 {
-			reply.More = true
-			return nil
-		}
-		reply.Groups = append(reply.Groups, g)
-	}
-	return nil
-}
-
-// groupSize is the most bytes, about, that a group takes in a reply.
-func groupSize(g api.Group) int {
-	return 800 + 6*(2*len(g.Text)+len(g.Sample.Quote)+len(g.Sample.Document)+len(g.Label))
 }

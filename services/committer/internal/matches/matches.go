@@ -4,7 +4,6 @@ package matches
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/services/committer/internal/audit"
+	"github.com/factmill/factmill/services/committer/internal/desk"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -48,16 +48,8 @@ var words = map[string]string{
 // decisions are the words for decided states.
 var decisions = map[string]string{store.MatchConfirmed: events.DecisionSame, store.MatchRejected: events.DecisionDifferent}
 
-// with calls fn on a snapshot of the graph's current sequence; nil where the graph does not exist.
 func (d *Desk) with(graph string, fn func(sn *store.Snapshot) error) error {
-	sn, err := d.deps.Store.Snapshot(graph, 0)
-	if errors.Is(err, store.ErrNoGraph) {
-		return fn(nil)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(fn(sn), sn.Close())
+	return desk.With(d.deps.Store, graph, fn)
 }
 
 // pairOf reads a match's key.

@@ -5,21 +5,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/committer/internal/desk"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
 // Bounds of what is shown.
 const (
-	maxNames    = 20
-	maxQuotes   = 10   // of a side
-	surrounding = 200  // bytes of text on either side of a quote
-	maxDistinct = 1000 // documents of both entities up to which one that mentions both is counted once
-	maxKept     = 1 << 15
+	maxNames  = 20
+	maxQuotes = 10 // of a side
+	maxKept   = 1 << 15
 )
 
 // reader reads matches of a snapshot. For one goroutine.
@@ -101,7 +99,7 @@ func (r *reader) group(m store.Match) (g api.Group, err error) {
 
 // distinct counts the documents that mention one of the two, or both.
 func (r *reader) distinct(m store.Match, sum int) (int, error) {
-	if sum > maxDistinct {
+	if sum > desk.MaxDistinct {
 		return sum, nil
 	}
 	docs := map[string]bool{}
@@ -150,9 +148,9 @@ func (r *reader) side(id string) (s api.MatchSide, err error) {
 
 // quotes are a few mentions with the text around, the first of each document before second ones.
 func (r *reader) quotes(id string, limit int) ([]api.Surrounded, error) {
-	var docs []store.MentionSupport
+	var docs [][]desk.Span
 	err := r.sn.Mentions(id, "", func(s store.MentionSupport) error {
-		if docs = append(docs, s); len(docs) == limit {
+		if docs = append(docs, desk.Mentions(s)); len(docs) == limit {
 			return store.ErrStop
 		}
 		return nil
@@ -160,59 +158,5 @@ func (r *reader) quotes(id string, limit int) ([]api.Surrounded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []api.Surrounded{}
-	for round, more := 0, true; more && len(out) < limit; round++ {
-		more = false
-		for _, d := range docs {
-			if round >= len(d.Spans) || len(out) == limit {
-				continue
-			}
-			more = true
-			q, err := r.quote(d, d.Spans[round])
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, q)
-		}
-	}
-	return out, nil
-}
-
-func (r *reader) quote(s store.MentionSupport, x store.MentionSpan) (q api.Surrounded, err error) {
-	corrupt := func(what string) error {
-		return fmt.Errorf("%w: a mention in version %d of document %s: %s", store.ErrCorrupt, s.Version, s.DocID, what)
-	}
-	d, ok, err := r.sn.Doc(s.DocID)
-	if err != nil || !ok {
-		return q, cmp.Or(err, corrupt("no such document"))
-	}
-	v, ok, err := r.sn.Version(s.DocID, s.Version)
-	if err != nil || !ok {
-		return q, cmp.Or(err, corrupt("no such version"))
-	}
-	text, ok, err := r.sn.Text(s.DocID, s.Version)
-	if err != nil || !ok {
-		return q, cmp.Or(err, corrupt("no text"))
-	}
-	if x.Start < 0 || x.Start > x.End || x.End > len(text) {
-		return q, corrupt("it is outside the text")
-	}
-	q.Evidence = graph.Evidence{
-		Assertion: "explicit", Chunk: fingerprint.ChunkID(s.DocID, v.ContentHash, v.ChunkerFP, x.Chunk), Confidence: graph.Round6(x.Confidence),
-		Document: d.Meta.Key, Start: x.Start, End: x.End, Quote: text[x.Start:x.End],
-	}
-	if x.Extractor != "" {
-		q.Extractors = []string{x.Extractor}
-	}
-	q.Before = text[border(text, max(0, x.Start-surrounding)):x.Start]
-	q.After = text[x.End:border(text, min(len(text), x.End+surrounding))]
-	return q, nil
-}
-
-// border moves an offset to the next start of a rune.
-func border(text string, at int) int {
-	for at < len(text) && !utf8.RuneStart(text[at]) {
-		at++
-	}
-	return at
+	return desk.Quotes(r.sn, docs, limit)
 }

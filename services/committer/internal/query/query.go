@@ -103,6 +103,10 @@ func (q *Queries) Stats(ctx context.Context, name string) (api.StatsReply, error
 			out.ByRelation[k] = n
 			out.Relations += n
 		}
+		out.ByMatch = c.Matches
+		for _, n := range c.Matches {
+			out.Matches += n
+		}
 		return nil
 	})
 	return out, err

@@ -85,6 +85,14 @@ func ranked(rule schema.Merge, values []store.PropertyFold) []store.PropertyFold
 	return out
 }
 
+// Ranked sorts the values of one property, the one that is shown first.
+func Ranked(rule schema.Merge, values []store.PropertyFold) []store.PropertyFold {
+	return ranked(rule, values)
+}
+
+// Rounded is a value as replies have it.
+func Rounded(v any) any { return rounded(v) }
+
 // rounded cuts the floats of a value out of JSON, at all depths, to six digits.
 func rounded(v any) any {
 	switch x := v.(type) {

@@ -304,6 +304,9 @@ func dumpOpen(tb T, s *Store, seq uint64) string {
 		line("match %s %s %s %.3f %s", m.A, m.B, m.Method, m.Score, m.State())
 		return nil
 	}))
+	for _, x := range inConflict(tb, s, seq) {
+		line("conflict %s", x)
+	}
 	names, err := sn.EntityNamePrefix("", 0)
 	require.NoError(tb, err)
 	for _, n := range names {

@@ -34,8 +34,10 @@ type relationAgg struct {
 }
 
 type propAgg struct {
+	key  propID
 	fold PropertyFold
 	was  []byte
+	now  []byte // what emitFolds made of it
 	// changed is what documents of this batch say now (nil: nothing any more); a scan of the rows on disk needs it.
 	changed map[id]*said
 	// rescan: the last holder of the best confidence or the newest date went.
@@ -101,7 +103,7 @@ func (t *Txn) prop(k propID) (*propAgg, error) {
 	if a := t.props[k]; a != nil {
 		return a, nil
 	}
-	a := &propAgg{changed: map[id]*said{}}
+	a := &propAgg{key: k, changed: map[id]*said{}}
 	row, ok, err := t.load(newKey(t.g.id, spacePropFold).id(k.owner).str(k.name).str(k.value))
 	if err != nil {
 		return nil, err
@@ -215,33 +217,38 @@ func (t *Txn) otherValue(k propID, a *propAgg) (bool, error) {
 		if o.fold.Documents > 0 {
 			return true, nil
 		}
-		if vk, err := valueKey(o.fold.Value); err == nil {
-			known[vk] = true
-		}
+		known[o.key.value] = true
 	}
+	n, err := t.stored(ownerProp{k.owner, k.name}, known, 1)
+	return n > 0, err
+}
+
+// stored counts, up to a limit, the values of a property that are flushed and not known.
+func (t *Txn) stored(op ownerProp, known map[string]bool, limit int) (n int, err error) {
 	// What was not there has no values.
-	if e, r := t.ents[k.owner], t.rels[k.owner]; e != nil && e.was == nil || r != nil && r.was == nil {
-		return false, nil
+	if e, r := t.ents[op.owner], t.rels[op.owner]; e != nil && e.was == nil || r != nil && r.was == nil {
+		return 0, nil
 	}
 	it, err := t.iter(false)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	found := false
-	prefix := newKey(t.g.id, spacePropFold).id(k.owner).str(k.name)
+	prefix := newKey(t.g.id, spacePropFold).id(op.owner).str(op.name)
 	err = scanRows(it, prefix, nil, t.seq, false, func(rk key, _ []byte) error {
 		r := keyReader{b: rk[len(prefix):]}
 		if !known[r.str()] {
-			found = true
-			return ErrStop
+			if n++; n == limit {
+				return ErrStop
+			}
 		}
 		return nil
 	})
-	return found, err
+	return n, err
 }
 
 // emitFolds turns the folds in the cache into rows.
 func (t *Txn) emitFolds() error {
+	values := map[ownerProp]int{} // properties that have more or fewer values
 	for k, a := range t.props {
 		if a.rescan && a.fold.Documents > 0 {
 			if err := t.rescanProp(k, a); err != nil {
@@ -259,7 +266,18 @@ func (t *Txn) emitFolds() error {
 			t.put(newKey(t.g.id, spacePropFold).id(k.owner).str(k.name).str(k.value), v)
 			t.touch(k.owner)
 		}
-		a.was = v
+		if v != nil && a.was == nil {
+			values[ownerProp{k.owner, k.name}]++
+		} else if v == nil && a.was != nil {
+			values[ownerProp{k.owner, k.name}]--
+		}
+		a.now = v
+	}
+	if err := t.emitConflicts(values); err != nil {
+		return err
+	}
+	for _, a := range t.props {
+		a.was, a.now = a.now, nil
 	}
 	for v, a := range t.rels {
 		t.emitRelation(v, a)

@@ -40,6 +40,7 @@ const (
 	spaceMatch    = '=' // entity id, entity id; once from either side
 	spaceVerdict  = '!' // entity id, greater entity id
 	spaceMatchID  = '#' // match id → entity id, greater entity id
+	spaceConflict = '%' // conflict id → owner id, property, number of values
 
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
@@ -52,7 +53,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%"
 
 // Lists of postings.
 const (
@@ -286,7 +287,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())

@@ -240,6 +240,8 @@ type Counts struct {
 	Candidates int            `json:"candidates"` // pending records
 	// Matches by state.
 	Matches map[string]int `json:"matches,omitempty"`
+	// Conflicts are properties with several values, by ConflictClass.
+	Conflicts map[string]int `json:"conflicts,omitempty"`
 	// CandidateNo is the number of the newest candidate event.
 	CandidateNo uint64 `json:"candidate_no"`
 	// ChunkNo is the number that the next chunk gets in the postings.
@@ -252,7 +254,7 @@ func (c Counts) clone() Counts {
 	e, r := make(map[string]int, len(c.Entities)), make(map[string]int, len(c.Relations))
 	maps.Copy(e, c.Entities)
 	maps.Copy(r, c.Relations)
-	c.Entities, c.Relations, c.Matches = e, r, maps.Clone(c.Matches)
+	c.Entities, c.Relations, c.Matches, c.Conflicts = e, r, maps.Clone(c.Matches), maps.Clone(c.Conflicts)
 	return c
 }
 

@@ -455,7 +455,8 @@ func (v *verifier) counts() error {
 	for _, m := range []struct {
 		what      string
 		got, want map[string]int
-	}{{"entities of type ", c.Entities, f.Entities}, {"relations of type ", c.Relations, f.Relations}, {"matches ", c.Matches, f.Matches}} {
+	}{{"entities of type ", c.Entities, f.Entities}, {"relations of type ", c.Relations, f.Relations}, {"matches ", c.Matches, f.Matches},
+		{"conflicts ", c.Conflicts, f.Conflicts}} {
 		for t := range m.got {
 			say(m.what+t, m.got[t], m.want[t])
 		}

@@ -20,6 +20,7 @@ func damaged(t *testing.T) *Store {
 [Person:Lovelace=Ada Lovelace] built a Robot and a Drone in 1842.
 > 0 WORKS_FOR Person:Ada_Lovelace Org:Acme_Ltd since=1840
 . 1 year=1842 Person:Ada_Lovelace
+. 1 year=9 Person:Ada_Lovelace
 ? 1 entity Machine Robot
 ? 1 entity Machine Drone`), mustFixture(t, "b", "gone\n? 0 entity Machine Drone"))
 	txn, err := s.Begin(t.Context(), g)
@@ -145,6 +146,8 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 	pair := ordered(ada, acme)
 	matchID, err := matchIDKey(1, pair)
 	require.NoError(t, err)
+	year, err := conflictKey(1, ada, "year")
+	require.NoError(t, err)
 	evidence, err := encodeEvidence(&EvidenceSupport{Version: 1, Spans: []EvidenceSpan{{End: 1}}})
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -178,6 +181,9 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		{k(spaceMatch).id(acme).id(stranger), Match{Method: "x", Score: 1, Found: MatchActive}.row(), "missing: its other side is there"},
 		{k(spaceMatchID).id(stranger), make(writer, 0, 32).id(ada).id(acme), "whose id it is not"},
 		{matchID, make(writer, 0, 32).id(pair[0]).id(pair[1]), "it leads to a match that is not there"},
+		{k(spaceConflict).id(stranger), Conflict{Property: "year", Values: 2}.row(ada), "it leads to year of " + ada.String() + ", whose id it is not"},
+		{year, Conflict{Property: "year", Values: 3}.row(ada), "it counts 3 values of year of " + ada.String() + ", there are 2 of year of " + ada.String()},
+		{k(spaceCounts), []byte(`{"documents":2,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18,"matches":{"confirmed":1},"conflicts":{"entity|Org|year":1}}`), "it counts 0 conflicts entity|Person|year, there are 1"},
 		{k(spacePropFold).id(ada).str("year").str("n1842"), mustPropFold(t, PropertyFold{Value: int64(1842), Documents: 2, Best: 0.7, BestDocs: 1, NewestDocs: 1}), "it is not what its documents say: 2 documents, there are 1"},
 	} {
 		at := c.key.with(2)

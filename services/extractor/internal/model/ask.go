@@ -30,6 +30,8 @@ type Replies interface {
 type Budget interface {
 	// Spend adds tokens to those of a job and returns the sum.
 	Spend(ctx context.Context, graph, job string, tokens int) (int, error)
+	// Count adds requests and tokens that nothing is decided by. It does not wait.
+	Count(graph, job string, requests, tokens int) error
 }
 
 // Asker asks one server. It is safe for concurrent use.
@@ -86,9 +88,13 @@ func (a *Asker) Ask(ctx context.Context, q Question) (extract.Items, llm.Usage, 
 		Read:   func(content string) (err error) { it, err = Parse(content); return err },
 		Repair: repair, Begun: q.Begun, Log: []any{"graph", q.Graph, "job", q.Job},
 	}
+	ask.Afford = func(ctx context.Context) error { return a.afford(ctx, q) }
+	// What was paid is counted, whoever has lost interest meanwhile.
+	ask.Spent = func(ctx context.Context, tokens int) error { return a.paid(context.WithoutCancel(ctx), q, tokens) }
 	if q.MaxTokens > 0 {
-		ask.Afford = func(ctx context.Context) error { return a.afford(ctx, q) }
-		ask.Spent = func(ctx context.Context, tokens int) error { _, err := a.count(ctx, q, tokens); return err }
+		if err := a.spentAll(q); err != nil { // for this no slot is needed
+			return it, use, err
+		}
 	}
 	caller := llm.Caller{Client: a.Client, Slots: a.Slots, Log: a.Log}
 	ans, err := caller.Ask(ctx, ask, &use)
@@ -131,21 +137,46 @@ func (a *Asker) keep(ctx context.Context, q Question, key string, ans llm.Answer
 // maxJobs is of how many jobs the sums are remembered.
 const maxJobs = 256
 
-// afford fails when the job has spent what it may.
-func (a *Asker) afford(ctx context.Context, q Question) error {
+// spentAll fails when the job is known to have spent what it may.
+func (a *Asker) spentAll(q Question) error {
 	a.mu.Lock()
-	spent, known := a.spent[q.Graph+"/"+q.Job]
+	spent := a.spent[q.Graph+"/"+q.Job]
 	a.mu.Unlock()
-	if !known {
-		var err error
-		if spent, err = a.count(ctx, q, 0); err != nil {
-			return err
-		}
-	}
 	if spent < q.MaxTokens {
 		return nil
 	}
 	return &extract.Failure{Code: CodeBudget, Err: fmt.Errorf("job %s has spent %d tokens, extractor.max_tokens is %d", q.Job, spent, q.MaxTokens)}
+}
+
+// afford asks what all replicas have spent, and fails when that is all. Else the request is counted: it is paid for, whatever becomes of
+// it, and of this process.
+func (a *Asker) afford(ctx context.Context, q Question) error {
+	if q.MaxTokens > 0 {
+		if _, err := a.count(ctx, q, 0); err != nil {
+			return err
+		}
+		if err := a.spentAll(q); err != nil {
+			return err
+		}
+	}
+	a.note(q, 1, 0)
+	return nil
+}
+
+// paid counts tokens. Only a sum that decides something is waited for.
+func (a *Asker) paid(ctx context.Context, q Question, tokens int) error {
+	if q.MaxTokens > 0 {
+		_, err := a.count(ctx, q, tokens)
+		return err
+	}
+	a.note(q, 0, tokens)
+	return nil
+}
+
+func (a *Asker) note(q Question, requests, tokens int) {
+	if err := a.Budget.Count(q.Graph, q.Job, requests, tokens); err != nil {
+		a.Log.Warn("what a model cost is not counted", "graph", q.Graph, "job", q.Job, "error", err)
+	}
 }
 
 func (a *Asker) count(ctx context.Context, q Question, tokens int) (int, error) {
@@ -158,6 +189,6 @@ func (a *Asker) count(ctx context.Context, q Question, tokens int) (int, error) 
 	if len(a.spent) >= maxJobs || a.spent == nil {
 		a.spent = map[string]int{}
 	}
-	a.spent[q.Graph+"/"+q.Job] = sum
+	a.spent[q.Graph+"/"+q.Job] = max(sum, a.spent[q.Graph+"/"+q.Job]) // answers overtake each other
 	return sum, nil
 }

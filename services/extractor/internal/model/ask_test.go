@@ -28,6 +28,7 @@ type shelf struct {
 	mu    sync.Mutex
 	kept  map[string][]byte
 	spent map[string]int
+	asked int
 }
 
 func newShelf() *shelf { return &shelf{kept: map[string][]byte{}, spent: map[string]int{}} }
@@ -50,6 +51,14 @@ func (s *shelf) Spend(_ context.Context, g, job string, n int) (int, error) {
 	defer s.mu.Unlock()
 	s.spent[g+job] += n
 	return s.spent[g+job], nil
+}
+
+func (s *shelf) Count(g, job string, requests, tokens int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent[g+job] += tokens
+	s.asked += requests
+	return nil
 }
 
 func newAsker(t testing.TB, url string, slots int, s *shelf) *model.Asker {
@@ -124,6 +133,7 @@ func TestAsk(t *testing.T) {
 			a := newAsker(t, m.URL(), 1, s)
 			it, use, err := a.Ask(t.Context(), question(t, "BEGIN x\nAda\nEND x\n"))
 			require.Equal(t, c.want, outcome(it, use, err))
+			require.Equal(t, []int{use.Requests, use.PromptTokens + use.CompletionTok}, []int{s.asked, s.spent["gj"]}, "each is counted for the job")
 			require.Equal(t, err == nil, len(s.kept) == 1, "what can be used is kept, and nothing else")
 			if err == nil {
 				n := m.Count()
@@ -175,6 +185,26 @@ func TestFailureKeepsTheReply(t *testing.T) {
 	require.Less(t, len(f.Reply), 1010)
 }
 
+// What is no response of a model server keeps its beginning as well; one that is too large is not asked for again.
+func TestFailureKeepsTheResponse(t *testing.T) {
+	for want, body := range map[string]string{
+		"model_error after 4":   "<html>a proxy</html>",
+		"reply_invalid after 1": `{"done":true,"message":{"content":"` + strings.Repeat("x", 9<<20) + `"}}`,
+	} {
+		m := testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{RawBody: body})})
+		it, use, err := newAsker(t, m.URL(), 1, newShelf()).Ask(t.Context(), question(t, "x"))
+		require.Equal(t, want, outcome(it, use, err))
+		var f *extract.Failure
+		require.ErrorAs(t, err, &f)
+		require.True(t, strings.HasPrefix(body, strings.TrimSuffix(f.Reply, "…")))
+		require.NotEmpty(t, f.Reply)
+		require.Less(t, len(f.Reply), 1010)
+		if use.Requests == 1 {
+			require.ErrorContains(t, err, "the response is larger than 8388608 bytes")
+		}
+	}
+}
+
 // A server that is not there, or has not the model, is a dependency that is down; a context that ends is no failure.
 func TestAway(t *testing.T) {
 	m := testkit.NewModel(t, testkit.ModelOptions{})
@@ -223,6 +253,54 @@ func TestBudgetOfAJob(t *testing.T) {
 	q.Job, q.Shown = "k", "chunk 9"
 	_, _, err = b.Ask(t.Context(), q)
 	require.NoError(t, err)
+}
+
+// Whoever waits for a slot looks at the sum again when it has one: what is spent too much is what was in flight at most.
+func TestBudgetIsCheckedWithASlot(t *testing.T) {
+	for slots, most := range map[int]int{1: 750, 3: 1050} { // 700, and 150 a call in flight, of which the last began under it
+		free := make(chan struct{})
+		m := testkit.NewModel(t, testkit.ModelOptions{Reply: func(testkit.ModelCall) testkit.ModelReply {
+			return testkit.ModelReply{Content: good, PromptTokens: 140, CompletionTokens: 10, Wait: free}
+		}})
+		s := newShelf()
+		a := newAsker(t, m.URL(), slots, s)
+		got := make(chan string, 12)
+		for i := range 12 {
+			go func() {
+				q := question(t, fmt.Sprint("chunk ", i))
+				q.MaxTokens = 700
+				got <- outcome(a.Ask(t.Context(), q))
+			}()
+		}
+		m.Await(t, slots)
+		close(free)
+		outcomes := map[string]int{}
+		for range 12 {
+			outcomes[testkit.Receive(t, "an outcome", got)]++
+		}
+		require.LessOrEqual(t, s.spent["gj"], most, "%d slots", slots)
+		require.GreaterOrEqual(t, s.spent["gj"], 700, "%d slots", slots)
+		require.Equal(t, map[string]int{"Ada:Person after 1": m.Count(), "token_budget after 0": 12 - m.Count()}, outcomes, "%d slots", slots)
+	}
+}
+
+// Counts that no model can have cost neither the reply nor a sum.
+func TestCountsThatCannotBe(t *testing.T) {
+	for given, want := range map[string][2]int{
+		`"prompt_eval_count":9223372036854775807,"eval_count":9223372036854775807`: {1 << 24, 1 << 24},
+		`"prompt_eval_count":4611686018427387904,"eval_count":4611686018427387904`: {1 << 24, 1 << 24},
+		`"prompt_eval_count":1e400,"eval_count":-9223372036854775808`:              {1 << 24, 0},
+		`"prompt_eval_count":"12","eval_count":"many"`:                             {12, 0},
+		`"prompt_eval_count":null,"eval_count":7.5`:                                {0, 7},
+		`"eval_count":[1]`: {0, 0},
+	} {
+		m := testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{
+			RawBody: fmt.Sprintf(`{"done":true,"done_reason":"stop",%s,"message":{"role":"assistant","content":%q}}`, given, good),
+		})})
+		it, use, err := newAsker(t, m.URL(), 1, newShelf()).Ask(t.Context(), question(t, "x"))
+		require.Equal(t, "Ada:Person after 1", outcome(it, use, err), given)
+		require.Equal(t, want, [2]int{use.PromptTokens, use.CompletionTok}, given)
+	}
 }
 
 func TestDigest(t *testing.T) {

@@ -1,27 +1,28 @@
 package model
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/llm"
+	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/extractor/internal/extract"
 )
 
-// Parse reads a reply: thoughts, fences and prose around the JSON are taken off, known variants of its shape are mapped. A later value that
-// has the shape of an answer takes the place of an earlier one, list by list, unless it says nothing. The error is an *llm.ReplyError.
+// Parse reads a reply: thoughts, fences and prose around the JSON are taken off, known variants of its shape are mapped. Several
+// values that have the shape of an answer are one: what a later one says of an item takes the place of what an earlier one said of it. The error is an *llm.ReplyError.
 // Nothing in a reply is believed: what an item is worth is the validator's to say.
 func Parse(raw string) (extract.Items, error) {
 	var out answer
 	err := llm.Read(raw, answerKeys, func(v any) error {
 		a, err := shape(v)
-		if len(a.entities) > 0 {
-			out.entities = a.entities
-		}
-		if len(a.relations) > 0 {
-			out.relations = a.relations
+		if err == nil {
+			out.entities = later(out.entities, a.entities, entityKey)
+			out.relations = later(out.relations, a.relations, relationKey)
 		}
 		return err
 	})
@@ -33,6 +34,31 @@ func Parse(raw string) (extract.Items, error) {
 
 // answer is a reply in its own shape: lists of objects.
 type answer struct{ entities, relations []object }
+
+// later puts the items of a later value behind those of the earlier ones, and in the place of what was said of the same before.
+func later(before, now []object, key func(object) string) []object {
+	if len(before) == 0 || len(now) == 0 {
+		return append(before, now...)
+	}
+	said := map[string]bool{}
+	for _, o := range now {
+		said[key(o)] = true
+	}
+	before = slices.DeleteFunc(before, func(o object) bool { k := key(o); return k != "" && said[k] })
+	return append(before, now...)
+}
+
+func entityKey(o object) string {
+	if name := text(o, nameKeys...); name != "" {
+		return fingerprint.Fold(name)
+	}
+	return scalar(o["id"])
+}
+
+func relationKey(o object) string {
+	ids := byID{}
+	return strings.Join([]string{fingerprint.Fold(ids.end(o, sourceKeys)), fingerprint.Fold(ids.end(o, targetKeys)), schema.FoldLabel(text(o, relationKeys...))}, "\x00")
+}
 
 // Names under which the parts of a reply are known.
 var (
@@ -70,7 +96,7 @@ func shape(v any) (answer, error) {
 			return answer{}, err
 		}
 		var a answer
-		es, rs := llm.First(v, entitiesKeys...), llm.First(v, relationsKeys...)
+		es, rs := every(v, entitiesKeys), every(v, relationsKeys)
 		if es == nil && rs == nil {
 			// One level of wrapping, as in {"result": {...}}.
 			for _, k := range llm.Sorted(v) {
@@ -89,6 +115,23 @@ func shape(v any) (answer, error) {
 		return a, nil
 	}
 	return answer{}, llm.Bad(llm.CodeInvalid, "the reply is a %T, not an object", v)
+}
+
+// every is what stands under the names of one part: of several lists one.
+func every(o object, keys []string) any {
+	var all []any
+	for _, k := range keys {
+		if v := o[k]; v != nil {
+			all = append(all, v)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return llm.Joined(all...)
 }
 
 // objects makes a list of objects of what stands for one. What is no object in it becomes an empty one, which the validator counts.
@@ -119,6 +162,7 @@ func objects(what string, v any) ([]object, error) {
 func items(a answer) (extract.Items, error) {
 	var out extract.Items
 	typed := len(a.entities) == 0
+	ids := identified(a.entities)
 	for _, o := range a.entities {
 		e := extract.Entity{Name: text(o, nameKeys...), Start: -1, Quote: text(o, quoteKeys...), Confidence: score(o), Properties: properties(o)}
 		e.Type, typed = kind(o, &typed, typeKeys...)
@@ -129,7 +173,7 @@ func items(a answer) (extract.Items, error) {
 	}
 	for _, o := range a.relations {
 		r := extract.Relation{
-			Source: -1, Target: -1, SourceName: text(o, sourceKeys...), TargetName: text(o, targetKeys...), Start: -1,
+			Source: -1, Target: -1, SourceName: ids.end(o, sourceKeys), TargetName: ids.end(o, targetKeys), Start: -1,
 			Quote: text(o, quoteKeys...), Confidence: score(o), Assertion: assertion(o),
 			Properties: properties(o),
 		}
@@ -138,6 +182,60 @@ func items(a answer) (extract.Items, error) {
 	}
 	out.Incomplete = len(out.Entities) >= maxItems || len(out.Relations) >= maxItems
 	return out, nil
+}
+
+// byID are the names of entities that relations know by an id.
+type byID map[string]string
+
+// identified names entities that have an id and no name, as in nodes of {id, label}: by their label when they have a type besides, else by
+// the id; and returns who has which id. An id that is another's name is that name.
+func identified(entities []object) byID {
+	ids, names := byID{}, map[string]bool{}
+	for _, o := range entities {
+		id, label := scalar(o["id"]), text(o, "label")
+		_, number := o["id"].(json.Number)
+		switch {
+		case id == "" || text(o, nameKeys...) != "":
+		case text(o, typeKeys[0], typeKeys[1]) != "" && label != "":
+			o["name"] = label
+		case !number:
+			o["name"] = id
+		}
+		name := text(o, nameKeys...)
+		names[name] = true
+		if id != "" && name != "" {
+			ids[id] = name
+		}
+	}
+	for id := range ids {
+		if names[id] {
+			delete(ids, id)
+		}
+	}
+	return ids
+}
+
+// end is the name of an end.
+func (ids byID) end(o object, keys []string) string {
+	name := text(o, keys...)
+	if name == "" {
+		name = scalar(llm.First(o, keys...))
+	}
+	if known, ok := ids[name]; ok {
+		return known
+	}
+	return name
+}
+
+// scalar is a text or a number as text.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return norm.NFKC.String(v)
+	case json.Number:
+		return v.String()
+	}
+	return ""
 }
 
 // assertion is the kind as it was given; what is no text is no kind that anybody admits.

@@ -119,7 +119,20 @@ func TestParse(t *testing.T) {
 		`{entities: [{"name":"A","type":"T"}], relations: []}`:                          llm.CodeInvalid,
 		`{"entities":[{"name":"A","type":"T"} {"name":"B","type":"T"}],"relations":[]}`: llm.CodeInvalid,
 		`{"entities":[{"name":"A","type":"T"}],"relations":[ // none` + "\n]}":          llm.CodeInvalid,
-		// Several values: the later ones, list by list.
+		// Several values are one: of the same item the later one counts, and nothing is lost.
+		`{"entities":[{"name":"A","type":"T"}]}{"entities":[{"name":"B","type":"T"}]}`:                                                                                               "A:T; B:T",
+		"{\"entities\":[{\"name\":\"A\",\"type\":\"T\"}]}\nAnd:\n{\"entities\":[{\"name\":\"B\",\"type\":\"T\"}]}":                                                                   "A:T; B:T",
+		`{"entities":[{"name":"A","type":"T"},{"name":"B","type":"T"}]} No: {"entities":[{"name":"a","type":"P"}]}`:                                                                  "B:T; a:P",
+		`{"relations":[{"source":"A","target":"B","type":"R"}]} {"relations":[{"source":"A","target":"B","type":"r","assertion":"opinion"},{"source":"B","target":"A","type":"R"}]}`: "A>B:r opinion; B>A:R",
+		// A name twice in one object.
+		`{"entities":[{"name":"A","type":"T"}],"entities":[{"name":"B","type":"T"}]}`:                   "A:T; B:T",
+		`{"Entities":[{"name":"A","type":"T"}],"relations":[],"entities":[{"name":"B","type":"T"}]}`:    "A:T; B:T",
+		`{"entities":[{"name":"A","type":"T"}],"nodes":[{"name":"B","type":"T"}]}`:                      "A:T; B:T",
+		`{"entities":{"name":"A","type":"T"},"entities":{"name":"B","type":"T"}}`:                       "A:T; B:T",
+		`{"entities":[{"name":"A","type":"T"}],"entities":null}`:                                        "A:T",
+		`{"entities":[{"name":"A","type":"T","name":"B"}]}`:                                             llm.CodeInvalid,
+		`{"entities":[{"name":"A","type":"T","type":"U"}]}`:                                             "A:U",
+		`{"entities":[{"name":"A","type":"T","properties":{"a":1},"properties":{"b":2}}]}`:              "A:T a=1 b=2",
 		`{"entities":[{"name":"A","type":"T"}]} {"relations":[{"source":"A","target":"B","type":"R"}]}`: "A:T; A>B:R",
 		`{"entities":[],"relations":[]} {"entities":[{"name":"A","type":"T"}],"relations":[]}`:          "A:T",
 		`{"entities":[{"name":"A","type":"T"}]} {"entities":[],"relations":[]}`:                         "A:T",
@@ -129,6 +142,11 @@ func TestParse(t *testing.T) {
 		`{"refusal":"I will not."}`:        llm.CodeRefused,
 		`Es tut mir leid, das geht nicht.`: llm.CodeRefused,
 		`对不起，我不能这样做。`:                      llm.CodeRefused,
+		// Nodes by id.
+		`{"nodes":[{"id":"Bob","label":"Person"},{"id":"Acme","label":"Firm"}],"edges":[{"source":"Bob","target":"Acme","label":"WORKS_AT"}]}`:                     "Bob:Person; Acme:Firm; Bob>Acme:WORKS_AT",
+		`{"nodes":[{"id":1,"label":"Bob","type":"Person"},{"id":2,"label":"Acme","type":"Firm"}],"edges":[{"from":1,"to":2,"type":"WORKS_AT"}]}`:                   "Bob:Person; Acme:Firm; Bob>Acme:WORKS_AT",
+		`{"entities":[{"id":"e1","name":"Bob","type":"Person"},{"id":"e2","name":"e1","type":"Code"}],"relations":[{"source":"e1","target":"e2","type":"KNOWS"}]}`: "Bob:Person; e1:Code; e1>e1:KNOWS",
+		`{"entities":[{"id":1,"name":"Bob","type":"Person"}],"relations":[{"source":1,"target":7,"type":"KNOWS"}]}`:                                                "Bob:Person; Bob>7:KNOWS",
 		// Fields of the wrong kind are seen.
 		`{"relations":[{"source":"A","target":"B","type":"R","assertion":false}]}`:       "A>B:R malformed",
 		`{"entities":[{"name":"A","type":"T","properties":[{"name":"age","value":4}]}]}`: "A:T age=4",

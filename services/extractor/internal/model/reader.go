@@ -155,6 +155,9 @@ func (b *Batch) Close() {
 
 // Count puts what a chunk cost into the counts of its document.
 func Count(s *events.EscalationStats, use llm.Usage, err error) {
+	if use.Requests > 0 {
+		s.Asked++
+	}
 	s.Requests += use.Requests
 	s.PromptTokens += use.PromptTokens
 	s.CompletionTokens += use.CompletionTok

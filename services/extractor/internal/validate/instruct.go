@@ -27,6 +27,10 @@ var (
 		`|\b(?:note|message|instruction|hint)s? (?:to|for) (?:the |any |all )?(?:\w+ )?(?:model|ai|llm|assistant|reader|extractor|annotator|bot)\b` +
 		`|\bwhen (?:summari[sz]ing|extracting|reading|processing|answering)\b[^.!?\n]{0,60}\b(?:always|never|mention|include|add|list|note)\b` +
 		`|\b(?:added|written|inserted|put) (?:in)?to the (?:knowledge )?graph\b|\brespond only\b|\bonly respond\b|\bkindly note\b|\blinked by [A-Z_]{3,}\b`)
+	// told is what stands before an order that the text tells of, to somebody in it: it taints its sentence and no more. aimed is what such a
+	// sentence must not hold, for then it may be meant for the reader.
+	told  = regexp.MustCompile(`(?i)\b(?:he|she|they|it|[\pL\pN.'’-]+)\s+(?:told|asked|taught|begged|advised|warned|urged|had|wanted|tried|chose|learned|learnt|decided|managed|refused)\s+(?:(?:him|her|them|everybody|everyone|(?:the\s+|his\s+|her\s+|their\s+)?[\pL\pN.'’-]+)\s+)?(?:not\s+)?to\s+$`)
+	aimed = regexp.MustCompile(`(?i)\b(?:you|your|we|us|reader|readers|model|ai|llm|assistant|instructions?|rules?|prompts?|guidelines|schema|json|output|extract\w*|entit\w+|relations?)\b|[<>{}\[\]|#]`)
 	// literal is an object written out, as a reply would be.
 	literal = regexp.MustCompile(`\{\s*"[^"\n]{1,40}"\s*:[^{}]{0,500}\}`)
 )
@@ -35,7 +39,7 @@ var (
 func (c *chunk) instructed(at span) bool {
 	if !c.looked {
 		c.looked = true
-		c.orders = instructions(c.text)
+		c.orders, c.addressed = ordersIn(c.text)
 	}
 	for _, o := range c.orders {
 		if at.start < o.end && o.start < at.end {
@@ -59,22 +63,29 @@ func (c *chunk) outside(name string, at span) span {
 	return at
 }
 
-// instructions lists the spans of a text that speak to its reader.
-func instructions(text string) []span {
+// ordersIn lists the spans of a text that speak to its reader, or may; addressed says that one does for certain.
+func ordersIn(text string) (out []span, addressed bool) {
 	seen, at := visible(text)
-	var out []span
 	add := func(from, to int) { out = append(out, span{at[from], at[to]}) }
 	for _, m := range reversal.FindAllStringIndex(seen, -1) {
-		add(sentence(seen, m[0], m[1]).start, len(seen))
+		s := sentence(seen, m[0], m[1])
+		if told.MatchString(seen[min(s.start, m[0]):m[0]]) && !aimed.MatchString(seen[s.start:s.end]) {
+			add(s.start, s.end)
+			continue
+		}
+		add(s.start, len(seen))
+		addressed = true
 	}
 	for _, m := range order.FindAllStringIndex(seen, -1) {
 		s := sentence(seen, m[0], m[1])
 		add(s.start, s.end)
+		addressed = true
 	}
 	for _, m := range literal.FindAllStringIndex(seen, -1) {
 		add(m[0], m[1])
+		addressed = true
 	}
-	return out
+	return out, addressed
 }
 
 // visible is a text without the characters that nobody sees, and where each of its bytes, and its end, stood.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ func (c *chunk) property(p *extract.Property, place int, quote string) {
 	item, ok := c.checkProperty(p, prop, declared, holder.Name, holder.Type, span{holder.Start, holder.End}, holder.Confidence, quote)
 	if ok {
 		holder = &c.out.Entities[place]
-		holder.Properties = append(holder.Properties, item)
+		holder.Properties = withProperty(holder.Properties, item)
 	}
 }
 
@@ -32,9 +33,21 @@ func (c *chunk) relationProperties(r *extract.Relation, place int) {
 		holder := c.out.Entities[rel.Source].Name + " → " + c.out.Entities[rel.Target].Name
 		item, ok := c.checkProperty(p, prop, declared, holder, rel.Type, span{rel.Start, rel.End}, rel.Confidence, "")
 		if ok {
-			rel.Properties = append(rel.Properties, item)
+			rel.Properties = withProperty(rel.Properties, item)
 		}
 	}
+}
+
+// withProperty adds a value, or joins it with an equal one.
+func withProperty(list []graph.PropertyItem, item graph.PropertyItem) []graph.PropertyItem {
+	for i := range list {
+		k := &list[i]
+		if k.Name == item.Name && k.Start == item.Start && k.End == item.End && reflect.DeepEqual(k.Value, item.Value) {
+			k.Confidence = max(k.Confidence, item.Confidence)
+			return list
+		}
+	}
+	return append(list, item)
 }
 
 // checkProperty returns the typed value, or makes a candidate of it. at is the evidence of the holder, for a value that is not
@@ -80,14 +93,18 @@ func (c *chunk) checkProperty(p *extract.Property, prop schema.Property, declare
 		}
 	}
 	if len(c.reasons) > 0 {
+		out := graph.CandidateItem{
+			Kind: graph.KindProperty, Label: name, Text: text, SourceText: holder, SourceLabel: holderLabel,
+			Confidence: confidence, Start: where.start, End: where.end,
+		}
+		if c.said(out) {
+			return graph.PropertyItem{}, false
+		}
 		if !drops(c.reasons) && len(c.out.Candidates) > c.cfg.MaxEntities+c.cfg.MaxRelations {
 			c.fault(graph.ReasonLimit)
 			c.out.State = graph.Incomplete
 		}
-		c.discard(graph.CandidateItem{
-			Kind: graph.KindProperty, Label: name, Text: text, SourceText: holder, SourceLabel: holderLabel,
-			Confidence: confidence, Start: where.start, End: where.end,
-		})
+		c.discard(out)
 		return graph.PropertyItem{}, false
 	}
 	return graph.PropertyItem{Name: name, Value: value, Start: where.start, End: where.end, Confidence: confidence}, true

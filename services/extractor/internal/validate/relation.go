@@ -46,28 +46,36 @@ func (c *chunk) relation(r *extract.Relation) {
 	if len(c.reasons) == 0 && len(c.manual) > 0 && c.asks(item{kind: graph.KindRelation, label: label, assertion: assertion, confidence: confidence}) {
 		c.fault(graph.ReasonPolicy)
 	}
-	if !drops(c.reasons) {
-		if c.relations++; c.relations > c.cfg.MaxRelations {
-			c.fault(graph.ReasonLimit)
-			c.out.State = graph.Incomplete
-		}
-	}
 	short := assertion
 	if short == Explicit {
 		short = ""
 	}
-	if len(c.reasons) > 0 {
-		c.discard(graph.CandidateItem{
-			Kind: graph.KindRelation, Label: label, Text: collapse(c.text[evidence.start:evidence.end]),
-			SourceText: source.text, TargetText: target.text, SourceLabel: source.label, TargetLabel: target.label,
-			Confidence: confidence, Start: evidence.start, End: evidence.end, Assertion: short, Rule: r.Rule,
-		})
-		return
+	out := graph.CandidateItem{
+		Kind: graph.KindRelation, Label: label, Text: collapse(c.text[evidence.start:evidence.end]),
+		SourceText: source.text, TargetText: target.text, SourceLabel: source.label, TargetLabel: target.label,
+		Confidence: confidence, Start: evidence.start, End: evidence.end, Assertion: short, Rule: r.Rule,
 	}
-	c.addRelation(graph.RelationItem{
+	kept := graph.RelationItem{
 		Type: label, Source: source.place, Target: target.place, Start: evidence.start, End: evidence.end,
 		Confidence: confidence, Assertion: short, Extractor: c.by, Rule: r.Rule,
-	}, r)
+	}
+	if c.said(out) {
+		return
+	}
+	if !drops(c.reasons) && (len(c.reasons) > 0 || c.stated(&kept) < 0) {
+		if c.relations++; c.relations > c.cfg.MaxRelations {
+			c.fault(graph.ReasonLimit)
+			c.out.State = graph.Incomplete
+			if c.said(out) {
+				return
+			}
+		}
+	}
+	if len(c.reasons) > 0 {
+		c.discard(out)
+		return
+	}
+	c.addRelation(kept, r)
 }
 
 const (
@@ -91,7 +99,7 @@ func (c *chunk) weigh(evidence, quote span, quoted bool, source, target end) {
 		return ok
 	}
 	far := 1
-	if len(c.orders) == 0 {
+	if !c.addressed {
 		far = farSentences
 	}
 	switch {
@@ -137,19 +145,26 @@ func (c *chunk) namesakes(place int) []int {
 }
 
 func (c *chunk) addRelation(item graph.RelationItem, r *extract.Relation) {
+	i := c.stated(&item)
+	if i < 0 {
+		i = len(c.out.Relations)
+		c.out.Relations = append(c.out.Relations, item)
+	} else if k := &c.out.Relations[i]; item.Confidence > k.Confidence {
+		k.Confidence, k.Rule = item.Confidence, item.Rule
+	}
+	c.relationProperties(r, i)
+}
+
+// stated is the place of a kept relation that is equal, or -1.
+func (c *chunk) stated(item *graph.RelationItem) int {
 	for i := len(c.out.Relations) - 1; i >= 0; i-- {
 		k := &c.out.Relations[i]
 		if k.Type == item.Type && k.Source == item.Source && k.Target == item.Target && k.Start == item.Start && k.End == item.End &&
 			k.Assertion == item.Assertion {
-			if item.Confidence > k.Confidence {
-				k.Confidence, k.Rule = item.Confidence, item.Rule
-			}
-			c.relationProperties(r, i)
-			return
+			return i
 		}
 	}
-	c.out.Relations = append(c.out.Relations, item)
-	c.relationProperties(r, len(c.out.Relations)-1)
+	return -1
 }
 
 // ends notes the faults of a relation's ends.

@@ -42,6 +42,7 @@ type Validator struct {
 	noCandidates bool
 
 	tally   map[tallyKey]*graph.Dropped
+	items   Tally
 	kept    []int // by place in the raw entities: place among the kept ones, or -1
 	names   []string
 	reasons []string
@@ -106,7 +107,24 @@ func (v *Validator) Dropped() []graph.Dropped {
 	return out
 }
 
-func (v *Validator) count(kind, label, sample string, reasons []string) {
+// Tally is how many items were not kept, each once.
+type Tally struct {
+	Dropped, Undecided int // only counted; for a person to decide on
+	Reasons            int // of both together
+}
+
+// Items returns how many items were not kept so far.
+func (v *Validator) Items() Tally { return v.items }
+
+// count counts an item that is not kept, and each of its reasons; undecided says that a person could decide on it.
+func (v *Validator) count(kind, label, sample string, reasons []string, undecided bool) {
+	v.items.Reasons += len(reasons)
+	if undecided {
+		v.items.Undecided++
+	} else {
+		v.items.Dropped++
+	}
+	candidate := undecided && !v.noCandidates
 	if v.tally == nil {
 		v.tally = map[tallyKey]*graph.Dropped{}
 	}
@@ -122,10 +140,13 @@ func (v *Validator) count(kind, label, sample string, reasons []string) {
 			d = &graph.Dropped{Kind: kind, Label: key.label, Reason: r, Sample: clip(collapse(sample), maxTextRunes)}
 			v.tally[key] = d
 		}
-		if d.Sample == "" {
+		if d.Sample == "" || !candidate && d.Count == d.Candidates { // what is only counted is seen nowhere else
 			d.Sample = clip(collapse(sample), maxTextRunes)
 		}
 		d.Count++
+		if candidate {
+			d.Candidates++
+		}
 	}
 	if v.explain != nil {
 		v.explain(kind, label, clip(collapse(sample), maxTextRunes), append([]string(nil), reasons...))
@@ -140,7 +161,9 @@ type chunk struct {
 	out       graph.ChunkItems
 	entities  int // that were not dropped: kept and candidates
 	relations int
+	before    map[sameItem]bool
 	orders    []span // what speaks to the reader; valid when looked
+	addressed bool   // one of them speaks to nobody else
 	looked    bool
 }
 
@@ -189,16 +212,25 @@ func (c *chunk) entity(e *extract.Entity) {
 	if len(c.reasons) == 0 && len(c.manual) > 0 && c.asks(item{kind: graph.KindEntity, label: label, assertion: "explicit", confidence: confidence}) {
 		c.fault(graph.ReasonPolicy)
 	}
-	if !drops(c.reasons) {
+	out := graph.CandidateItem{
+		Kind: graph.KindEntity, Label: label, Text: name, Confidence: confidence, Start: at.start, End: at.end, Rule: e.Rule,
+	}
+	if c.said(out) {
+		c.keep(-1)
+		return
+	}
+	if !drops(c.reasons) && c.mention(at, label) < 0 {
 		if c.entities++; c.entities > c.cfg.MaxEntities {
 			c.fault(graph.ReasonLimit)
 			c.out.State = graph.Incomplete
+			if c.said(out) {
+				c.keep(-1)
+				return
+			}
 		}
 	}
 	if len(c.reasons) > 0 {
-		c.discard(graph.CandidateItem{
-			Kind: graph.KindEntity, Label: label, Text: name, Confidence: confidence, Start: at.start, End: at.end, Rule: e.Rule,
-		})
+		c.discard(out)
 		c.keep(-1)
 		c.orphans(e.Properties)
 		return
@@ -211,23 +243,50 @@ func (c *chunk) entity(e *extract.Entity) {
 
 // add appends a kept mention, or joins it with an equal one, and checks its properties.
 func (c *chunk) add(m graph.EntityItem, e *extract.Entity) int {
-	place := -1
-	for i := len(c.out.Entities) - 1; i >= 0; i-- {
-		if k := &c.out.Entities[i]; k.Start == m.Start && k.End == m.End && k.Type == m.Type {
-			if place = i; m.Confidence > k.Confidence {
-				k.Confidence, k.Rule = m.Confidence, m.Rule
-			}
-			break
-		}
-	}
+	place := c.mention(span{m.Start, m.End}, m.Type)
 	if place < 0 {
 		place = len(c.out.Entities)
 		c.out.Entities = append(c.out.Entities, m)
+	} else if k := &c.out.Entities[place]; m.Confidence > k.Confidence {
+		k.Confidence, k.Rule = m.Confidence, m.Rule
 	}
 	for i := range e.Properties {
 		c.property(&e.Properties[i], place, e.Quote)
 	}
 	return place
+}
+
+// mention is the place of the kept mention of a label at a span, or -1.
+func (c *chunk) mention(at span, label string) int {
+	for i := len(c.out.Entities) - 1; i >= 0; i-- {
+		if k := &c.out.Entities[i]; k.Start == at.start && k.End == at.end && k.Type == label {
+			return i
+		}
+	}
+	return -1
+}
+
+// said tells whether an item with the reasons of the one under check was said before: small models repeat themselves, and one item that is
+// said twice is one. An item without a reason was not; equal ones are joined where they are kept.
+func (c *chunk) said(item graph.CandidateItem) bool {
+	if len(c.reasons) == 0 {
+		return false
+	}
+	k := sameItem{item.Kind, item.Label, item.Text, item.SourceText, item.TargetText, item.Assertion, strings.Join(c.reasons, " "), item.Start, item.End}
+	if c.before[k] {
+		return true
+	}
+	if c.before == nil {
+		c.before = map[sameItem]bool{}
+	}
+	c.before[k] = true
+	return false
+}
+
+// sameItem is what makes two items that are not kept the same.
+type sameItem struct {
+	kind, label, text, source, target, assertion, reasons string
+	start, end                                            int
 }
 
 // fullName returns the name that a short form stands for, where it is one.
@@ -241,7 +300,7 @@ func (c *chunk) fullName(of, name string) string {
 // orphans counts the properties of an entity that is not kept: their holder does not exist.
 func (c *chunk) orphans(list []extract.Property) {
 	for i := range list {
-		c.count(graph.KindProperty, list[i].Name, valueText(list[i].Value), []string{graph.ReasonUnresolvedEndpoint})
+		c.count(graph.KindProperty, list[i].Name, valueText(list[i].Value), []string{graph.ReasonUnresolvedEndpoint}, false)
 	}
 }
 
@@ -266,7 +325,7 @@ func (c *chunk) discard(item graph.CandidateItem) {
 	if item.Kind == graph.KindRelation {
 		sample = item.SourceText + " → " + item.TargetText
 	}
-	c.count(item.Kind, item.Label, sample, c.reasons)
+	c.count(item.Kind, item.Label, sample, c.reasons, !drops(c.reasons))
 	if c.noCandidates || drops(c.reasons) {
 		return
 	}

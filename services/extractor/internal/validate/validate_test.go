@@ -307,6 +307,38 @@ func TestLimits(t *testing.T) {
 	require.Contains(t, v.Dropped(), graph.Dropped{Kind: "relation", Label: "OWNS", Reason: graph.ReasonLimit, Count: 1, Sample: "Acme → Bob"})
 }
 
+// What is said over and over is one item: it takes no place under a limit, and is counted once.
+func TestRepeatedItemsAreOne(t *testing.T) {
+	cfg := settings.Default().Extractor
+	cfg.MaxEntities, cfg.MaxRelations = 3, 2
+	v := New(parse(t, testSchema), cfg, Options{Extractor: "llm"})
+	bob, acme, smaug := entity("Person", "Bob"), entity("Organization", "Acme"), entity("Dragon", "Smaug")
+	bob.Properties = []extract.Property{{Name: "shoe", Value: "44", Start: -1}}
+	acme.Properties = []extract.Property{{Name: "founded", Value: 1990, Start: -1}}
+	zed := entity("Person", "Zed")
+	var in extract.Items
+	for range 20 {
+		in.Entities = append(in.Entities, bob, acme, smaug, zed)
+		in.Relations = append(in.Relations, relation("WORKS_AT", "Bob", "Acme"), relation("WORKS_AT", "Bob", "Smaug"))
+	}
+	in.Entities = append(in.Entities, entity("Person", "Ann")) // a fourth
+	out := v.Chunk("Bob of Acme, 1990, met Smaug and Ann in shoe 44.", 0, in)
+	require.Equal(t, graph.Incomplete, out.State, "a fourth is over the limit")
+	require.Len(t, out.Entities, 2)
+	require.Len(t, out.Entities[1].Properties, 1)
+	require.Len(t, out.Relations, 1)
+	require.Len(t, out.Candidates, 3)
+	got := map[string]int{}
+	for _, d := range v.Dropped() {
+		got[d.Label+" "+d.Reason] = d.Count
+	}
+	require.Equal(t, map[string]int{
+		"Dragon undeclared_label": 1, "shoe undeclared_property": 1, "Person no_evidence": 1, "Person limit": 1, "WORKS_AT unresolved_endpoint": 1,
+	}, got)
+	in.Entities = in.Entities[:80]
+	require.Empty(t, New(parse(t, testSchema), cfg, Options{Extractor: "llm"}).Chunk("Bob of Acme, 1990, met Smaug and Ann in shoe 44.", 0, in).State)
+}
+
 func TestRelationPropertiesAndOffsets(t *testing.T) {
 	v := New(parse(t, testSchema), settings.Default().Extractor, Options{Extractor: "llm"})
 	r := relation("WORKS_AT", "Bob", "Acme")
@@ -358,3 +390,27 @@ func TestAnyItems(t *testing.T) {
 		}
 	})
 }
+
+// Items are counted once, reasons each; what a person can decide on is told from what is only counted.
+func TestItemsAreCountedOnce(t *testing.T) {
+	smaug := scoredAt(entity("Dragon", "Smaug"), 0.4) // two reasons, one candidate
+	zed := scoredAt(entity("Dragon", "Zed"), 0.1)     // three reasons, only counted
+	for _, none := range []bool{false, true} {
+		v := New(parse(t, testSchema), settings.Default().Extractor, Options{Extractor: "llm", NoCandidates: none})
+		v.Chunk("Bob met Smaug.", 0, extract.Items{Entities: []extract.Entity{entity("Person", "Bob"), smaug, zed}})
+		require.Equal(t, Tally{Dropped: 1, Undecided: 1, Reasons: 5}, v.Items())
+		seen := map[string][2]int{}
+		for _, d := range v.Dropped() {
+			seen[d.Reason] = [2]int{d.Count, d.Candidates}
+			if d.Reason == graph.ReasonUndeclaredLabel && !none {
+				require.Equal(t, "Zed", d.Sample, "what is seen nowhere else")
+			}
+		}
+		one := map[bool]int{false: 1}[none]
+		require.Equal(t, map[string][2]int{
+			graph.ReasonUndeclaredLabel: {2, one}, graph.ReasonEntityBand: {1, one}, graph.ReasonNoEvidence: {1, 0}, graph.ReasonBelowFloor: {1, 0},
+		}, seen)
+	}
+}
+
+func scoredAt(e extract.Entity, v float64) extract.Entity { e.Confidence = extract.Scored(v); return e }

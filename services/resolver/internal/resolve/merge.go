@@ -145,7 +145,7 @@ func (t tally) add(x graph.Dropped) {
 	k := [3]string{x.Kind, x.Label, x.Reason}
 	old, ok := t[k]
 	if ok {
-		x.Count += old.Count
+		x.Count, x.Candidates = x.Count+old.Count, x.Candidates+old.Candidates
 		if old.Sample != "" && (x.Sample == "" || old.Sample < x.Sample) {
 			x.Sample = old.Sample
 		}

@@ -1,0 +1,49 @@
+package render
+
+import (
+	"strings"
+
+	"github.com/factmill/factmill/pkg/api"
+)
+
+// conflicts shows a page of the review list that has conflicts only.
+func conflicts(p *printer, groups []api.Group) {
+	t := NewTable("ID", "LABEL", "NAME", "PROPERTY", "VALUES", "REASON", ">DOCUMENTS").Cap(2, 40).Cap(4, 60)
+	for _, g := range groups {
+		t.Row(strings.Join(g.IDs, " "), g.Label, g.Text, g.SourceText, g.TargetText, strings.Join(g.Reasons, ", "), Number(g.Documents))
+	}
+	p.table(t)
+}
+
+// conflict shows a conflict whole: each value with its evidence, and what may be of any.
+func (p *printer) conflict(r api.ReviewShowReply) {
+	c := r.Conflict
+	p.f("%s  (%s)  %s", c.Name, c.Label, c.Property)
+	p.f("  %s %s  %s in %s", strings.Join(r.Item.Reasons, ", "), r.Item.State, Count(c.ValuesTotal, "value", "values"), Count(r.Item.Documents, "document", "documents"))
+	p.f("  id %s  revision %d", c.ID, r.Revision)
+	p.f("  key %s", r.Item.Key)
+	p.f("  of %s", c.Owner)
+	for i, v := range c.Values {
+		shown := ""
+		if i == 0 {
+			shown = "  shown"
+		}
+		p.f("")
+		p.f("%s  %s  confidence %s%s", Line(Any(v.Value)), Count(v.Documents, "document", "documents"), Confidence(v.Confidence), shown)
+		p.quotes(v.Evidence)
+	}
+	if n := c.ValuesTotal - len(c.Values); n > 0 {
+		p.f("\nand %s", Count(n, "more value", "more values"))
+	}
+	if c.UndecidedDocuments > 0 {
+		p.f("\nundecided  %s without a value", Count(c.UndecidedDocuments, "document", "documents"))
+		p.quotes(c.Undecided)
+	}
+}
+
+func (p *printer) quotes(list []api.Surrounded) {
+	for _, e := range list {
+		p.inContext(e)
+		p.f("    %s", place(e.Evidence))
+	}
+}

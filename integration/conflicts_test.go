@@ -1,0 +1,100 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/api"
+)
+
+// homonymSchema has a property that tells people of one name apart.
+const homonymSchema = `
+entities:
+  Person: {properties: {born: {type: date, identifies: true}}}
+  Organization: {properties: {founded: {type: integer}}}
+relations:
+  WORKS_FOR: ["Person->Organization"]
+rules:
+  entities: {Person: {names: [John Smith, Mara Velt]}, Organization: {names: [Norrin Works]}}
+`
+
+var homonyms = []map[string]any{
+	doc("older", "John Smith was born on 1 May 1950. John Smith works for Norrin Works."),
+	doc("younger", "John Smith was born on 9 September 1962. He liked boats."),
+	doc("either", "We met John Smith in the harbour. Mara Velt was born on 2 March 1971."),
+	doc("firm", "Norrin Works was founded in 1901."),
+	doc("firm2", "Norrin Works was founded in 1902. Mara Velt was born on 2 March 1971."),
+}
+
+// conflicts are what waits, "text property reason" → group.
+func (c *cluster) conflicts(graph string) map[string]api.Group {
+	c.t.Helper()
+	out := map[string]api.Group{}
+	for _, g := range ask[api.ReviewListReply](c, graph, "review.list", map[string]any{"kinds": []string{"conflict"}}).Groups {
+		out[fmt.Sprintf("%s %s %s", g.Text, g.SourceText, g.Reasons[0])] = g
+	}
+	return out
+}
+
+// Two people of one name with different values of a property that identifies: one entity, a review item, and the evidence of each apart;
+// through the whole pipeline, whatever the order, and as long as both are said.
+func TestHomonymsWaitForReview(t *testing.T) {
+	const john, firm = "John Smith born homonym", "Norrin Works founded property_conflict"
+	f := newFleet(t, fleetOptions{Replicas: 1})
+	for i, order := range [][]int{{0, 1, 2, 3, 4}, {4, 2, 1, 3, 0}, nil} {
+		g := fmt.Sprint("g", i)
+		f.putSchema(g, homonymSchema)
+		if order == nil {
+			f.cluster.add(g, homonyms...)
+		}
+		for _, n := range order {
+			f.cluster.add(g, homonyms[n])
+		}
+		items := f.conflicts(g)
+		require.Len(t, items, 2, "%v", items)
+		x := items[john]
+		require.Equal(t, []any{"Person", "pending", 2, 2, "1950-05-01 | 1962-09-09"}, []any{x.Label, x.State, x.Count, x.Documents, x.TargetText})
+		require.Contains(t, items, firm)
+		people := ask[api.SearchReply](f.cluster, g, "query.search", api.Search{Q: "John Smith", Kinds: []string{"entity"}})
+		require.Len(t, people.Hits, 1, "one entity")
+
+		shown := ask[api.ReviewShowReply](f.cluster, g, "review.show", api.ReviewShow{ID: x.IDs[0]})
+		require.Equal(t, shown, ask[api.ReviewShowReply](f.cluster, g, "review.show", api.ReviewShow{Key: x.Key}))
+		apart := map[any]string{}
+		for _, v := range shown.Conflict.Values {
+			require.Len(t, v.Evidence, 1)
+			e := v.Evidence[0]
+			require.Equal(t, e.Quote, f.document(g, e.Document, "").Text[e.Start:e.End])
+			apart[v.Value] = e.Document + ": " + e.Quote
+		}
+		require.Equal(t, map[any]string{"1950-05-01": "older: 1 May 1950", "1962-09-09": "younger: 9 September 1962"}, apart)
+		require.Equal(t, 1, shown.Conflict.UndecidedDocuments)
+		require.Equal(t, []string{"either", "John Smith"}, []string{shown.Conflict.Undecided[0].Document, shown.Conflict.Undecided[0].Quote})
+		require.Equal(t, map[string]int{"homonym": 1, "property_conflict": 1}, ask[api.ReviewStatsReply](f.cluster, g, "review.stats", nil).Conflicts)
+		f.sound(g)
+
+		require.Equal(t, "not_supported", refused(f.cluster, g, "review.approve", api.ReviewDecide{IDs: x.IDs, Actor: "eva"}).Code)
+		require.Equal(t, "not_supported", refused(f.cluster, g, "review.reject", api.ReviewDecide{Keys: []string{x.Key}, Decision: "different", Actor: "eva"}).Code)
+
+		f.remove(g, []string{"older", "younger", "younger"}[i])
+		left := f.conflicts(g)
+		require.NotContains(t, left, john, "one value is left")
+		require.Contains(t, left, firm)
+		f.sound(g)
+	}
+	list := f.conflicts("g0")
+	require.True(t, slices.Equal([]string{"firm", "firm2"}, sorted(f.sources("g0", list[firm]))))
+}
+
+// sources are the documents that give a conflict's values.
+func (c *cluster) sources(graph string, g api.Group) (out []string) {
+	for _, v := range ask[api.ReviewShowReply](c, graph, "review.show", api.ReviewShow{Key: g.Key}).Conflict.Values {
+		for _, e := range v.Evidence {
+			out = append(out, e.Document)
+		}
+	}
+	return out
+}

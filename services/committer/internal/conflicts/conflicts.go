@@ -1,0 +1,310 @@
+// Package conflicts answers what people ask about properties with several values: those that tell things of one name apart (homonyms),
+// and those that the schema gives one value. Which are which is asked of the active schema at each request; it is not stored.
+package conflicts
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/fingerprint"
+	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/desk"
+	"github.com/factmill/factmill/services/committer/internal/store"
+)
+
+// Schemas gives a graph's schema of one revision; 0 is the active one.
+type Schemas interface {
+	Schema(graph string, revision uint64) (*schema.Schema, error)
+}
+
+// Desk answers the verbs. Safe for concurrent use.
+type Desk struct {
+	st      *store.Store
+	schemas Schemas
+}
+
+// New makes a desk.
+func New(st *store.Store, schemas Schemas) *Desk { return &Desk{st, schemas} }
+
+// with calls fn with a reader of the graph's current sequence; nil where the graph does not exist.
+func (d *Desk) with(ctx context.Context, graphName string, fn func(r *reader) error) error {
+	return desk.With(d.st, graphName, func(sn *store.Snapshot) error {
+		if sn == nil {
+			return fn(nil)
+		}
+		s, err := d.schemas.Schema(graphName, 0)
+		if err != nil {
+			return fmt.Errorf("active schema of %s: %w", graphName, err)
+		}
+		return fn(&reader{ctx: ctx, sn: sn, schema: s})
+	})
+}
+
+// reader reads conflicts of a snapshot. For one goroutine.
+type reader struct {
+	ctx    context.Context
+	sn     *store.Snapshot
+	schema *schema.Schema
+	ticks  int
+}
+
+func (r *reader) tick() error {
+	if r.ticks++; r.ticks%256 == 0 {
+		return r.ctx.Err()
+	}
+	return nil
+}
+
+// reasonOf is why a property with several values is an item; "" when it is none.
+func reasonOf(s *schema.Schema, kind, label, property string) string {
+	spec, ok := schema.Property{}, false
+	if kind == store.ConflictOfRelation {
+		spec, ok = s.RelationProperty(label, property)
+	} else {
+		spec, ok = s.Property(label, property)
+	}
+	switch {
+	case !ok:
+		return ""
+	case spec.Identifies:
+		return api.ReasonHomonym
+	case spec.Merge == schema.MergeAll:
+		return ""
+	}
+	return api.ReasonPropertyConflict
+}
+
+// item is a conflict that waits.
+type item struct {
+	store.Conflict
+	kind, label string
+	name        string // of the entity; of a relation "A TYPE B"
+	documents   int    // of the entity or relation
+	reason      string
+	rule        schema.Merge
+	values      []store.PropertyFold // the one that is shown first; read by group
+}
+
+// item reads a conflict; ok is false when it is none under the active schema.
+func (r *reader) item(c store.Conflict) (x item, ok bool, err error) {
+	x = item{Conflict: c, kind: store.ConflictOfEntity}
+	e, is, err := r.sn.Entity(c.Owner)
+	if err != nil {
+		return x, false, err
+	}
+	if is {
+		x.label, x.name, x.documents = e.Label, e.Display(), e.Documents
+		spec, _ := r.schema.Property(x.label, c.Property)
+		x.rule = spec.Merge
+	} else {
+		f, is, err := r.sn.Relation(c.Owner)
+		if err != nil {
+			return x, false, err
+		}
+		if !is {
+			return x, false, fmt.Errorf("%w: a conflict of %s, which is not there", store.ErrCorrupt, c.Owner)
+		}
+		x.kind, x.label, x.documents = store.ConflictOfRelation, f.Type, f.Documents
+		spec, _ := r.schema.RelationProperty(x.label, c.Property)
+		x.rule = spec.Merge
+		if x.name, err = r.relationName(f); err != nil {
+			return x, false, err
+		}
+	}
+	x.reason = reasonOf(r.schema, x.kind, x.label, c.Property)
+	return x, x.reason != "", nil
+}
+
+func (r *reader) relationName(f store.RelationFold) (string, error) {
+	a, _, err := r.sn.Entity(f.Source)
+	if err != nil {
+		return "", err
+	}
+	b, _, err := r.sn.Entity(f.Target)
+	return a.Display() + " " + f.Type + " " + b.Display(), err
+}
+
+// place says where an item stands; keep is given each of its values.
+func (r *reader) place(x *item, keep func(store.PropertyFold)) (p api.Place, err error) {
+	p = api.Place{Key: fingerprint.ConflictKey(x.Owner, x.Property), State: api.StatePending}
+	err = r.sn.PropertyValues(x.Owner, x.Property, func(f store.PropertyFold) error {
+		p.Count += f.Documents
+		p.Confidence = max(p.Confidence, graph.Round6(f.Best))
+		keep(f)
+		return r.tick()
+	})
+	return p, err
+}
+
+func check(f api.ConflictFilter) error {
+	for _, w := range f.States {
+		switch w {
+		case api.StatePending, api.StateActive, api.StateApproved, api.StateRejected:
+		default:
+			return api.Errorf(400, "bad_value", "state is %.40q: a conflict is pending", w)
+		}
+	}
+	switch {
+	case len(f.IDs) > api.MaxDecided:
+		return api.Errorf(400, "bad_value", "ids has %d ids: at most %d", len(f.IDs), api.MaxDecided)
+	case math.IsNaN(f.MinScore) || f.MinScore < 0 || f.MinScore > 1:
+		return api.Errorf(400, "bad_value", "min_score is %v: it must be between 0 and 1", f.MinScore)
+	case f.MinCount < 0:
+		return api.Errorf(400, "bad_value", "min_count is %d: it must not be negative", f.MinCount)
+	}
+	return nil
+}
+
+// List answers conflicts.list: the conflicts that a filter chooses, behind a place, as groups in the order of the review list. What is
+// held at once is a page, however many there are.
+func (d *Desk) List(ctx context.Context, graphName string, req api.ConflictsList) (api.ConflictsReply, error) {
+	reply := api.ConflictsReply{Groups: []api.Group{}, Reasons: map[string]int{}}
+	if req.Limit < 0 || req.Limit > desk.MaxLimit {
+		return reply, api.Errorf(400, "bad_value", "limit is %d: it must be between 0 and %d", req.Limit, desk.MaxLimit)
+	}
+	if err := check(req.ConflictFilter); err != nil {
+		return reply, err
+	}
+	err := d.with(ctx, graphName, func(r *reader) error {
+		if r == nil {
+			return nil
+		}
+		reply.Seq = r.sn.Seq()
+		if err := r.count(reply.Reasons); err != nil || req.Limit == 0 || len(reply.Reasons) == 0 {
+			return err
+		}
+		return r.page(req, &reply)
+	})
+	return reply, err
+}
+
+// count counts all conflicts by reason, out of the counts of the graph.
+func (r *reader) count(by map[string]int) error {
+	c, err := r.sn.Counts()
+	if err != nil {
+		return err
+	}
+	for class, n := range c.Conflicts {
+		kind, label, property := store.ParseConflictClass(class)
+		if reason := reasonOf(r.schema, kind, label, property); reason != "" {
+			by[reason] += n
+		}
+	}
+	return nil
+}
+
+// each calls fn for the conflicts of the store that have one of some ids, or for all (no ids).
+func (r *reader) each(ids []string, fn func(store.Conflict) error) error {
+	if len(ids) == 0 {
+		return r.sn.Conflicts(fn)
+	}
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if id = strings.ToLower(id); seen[id] {
+			continue
+		}
+		seen[id] = true
+		c, ok, err := r.sn.Conflict(id)
+		if err == nil && ok {
+			err = fn(c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
+	pending := len(req.States) == 0
+	for _, s := range req.States {
+		pending = pending || s == api.StatePending
+	}
+	if !pending {
+		return nil
+	}
+	label := schema.FoldLabel(req.Label)
+	page := desk.NewTop[store.Conflict](req.Limit + 1)
+	err := r.each(req.IDs, func(c store.Conflict) error {
+		if err := r.tick(); err != nil {
+			return err
+		}
+		if req.Property != "" && c.Property != req.Property {
+			return nil
+		}
+		x, ok, err := r.item(c)
+		if err != nil || !ok || label != "" && schema.FoldLabel(x.label) != label {
+			return err
+		}
+		p, err := r.place(&x, func(store.PropertyFold) {})
+		if err != nil || p.Count < req.MinCount || p.Confidence < req.MinScore {
+			return err
+		}
+		reply.Total++
+		if req.After == nil || req.After.Before(p) {
+			page.Add(c, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	reply.Groups, reply.More, err = desk.Fill(page.List(), req.Limit, func(c store.Conflict) (api.Group, error) {
+		x, _, err := r.item(c)
+		if err != nil {
+			return api.Group{}, err
+		}
+		return r.group(&x)
+	})
+	return err
+}
+
+func notFound(graphName, what string) *api.Error {
+	return api.Errorf(404, "conflict_not_found", "graph %s has no conflict %.120q: the property has one value, or may have several", graphName, what)
+}
+
+// Get answers conflicts.get.
+func (d *Desk) Get(ctx context.Context, graphName string, req api.ConflictGet) (reply api.ConflictReply, err error) {
+	if (req.ID == "") == (req.Key == "") {
+		return reply, api.Errorf(400, "bad_value", "give either id or key")
+	}
+	id := strings.ToLower(req.ID)
+	if req.Key != "" {
+		rest, is := strings.CutPrefix(req.Key, "conflict|")
+		owner, property, two := strings.Cut(rest, "|")
+		if _, valid := store.ParseID(owner); !is || !two || !valid {
+			return reply, notFound(graphName, req.Key)
+		}
+		id = fingerprint.ConflictID(owner, property)
+	}
+	err = d.with(ctx, graphName, func(r *reader) error {
+		if r == nil {
+			return notFound(graphName, req.ID+req.Key)
+		}
+		c, ok, err := r.sn.Conflict(id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return notFound(graphName, req.ID+req.Key)
+		}
+		x, ok, err := r.item(c)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return notFound(graphName, req.ID+req.Key)
+		}
+		reply.Seq = r.sn.Seq()
+		if reply.Item, err = r.group(&x); err != nil {
+			return err
+		}
+		reply.Conflict, err = r.whole(&x)
+		return err
+	})
+	return reply, err
+}
