@@ -66,6 +66,7 @@ type walk struct {
 
 	approved, rejected, skipped int
 	last                        string // audit record of the last decision
+	counted                     *int   // that counts it
 }
 
 // errQuit ends a walk.
@@ -173,7 +174,7 @@ func (w *walk) decide(ctx context.Context, verb string, g api.Group, count *int)
 	}
 	if len(r.Outcome.Changed) > 0 {
 		*count++
-		w.last = r.Records[g.Key]
+		w.last, w.counted = r.Records[g.Key], count
 		return w.print("%s", map[string]string{"review.approve": "approved", "review.reject": "rejected"}[verb])
 	}
 	w.skipped++
@@ -209,6 +210,8 @@ func (w *walk) undo(ctx context.Context) error {
 		return err
 	}
 	w.last = ""
+	*w.counted--
+	w.skipped++
 	return w.print("taken back")
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,12 +38,12 @@ func (c *cli) schemaApplyCmd() *cobra.Command {
 version goes up. The change is shown first, and made once you agree (--yes agrees beforehand). A patch that does not fit the file is
 refused with every reason; one that the file holds already changes nothing. No service is asked: schema put makes the file active.`,
 		Example: "  factmill schema apply-patch patch.json --schema schema.yaml",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c.ran = true
 			if file == "" {
 				return usagef("say which file to change: --schema FILE")
 			}
-			return c.applyPatch(args[0], file, yes)
+			return c.applyPatch(cmd.Context(), args[0], file, yes)
 		},
 	}
 	cmd.Flags().StringVar(&file, "schema", "", "the schema `file` to change, YAML or JSON")
@@ -50,7 +51,7 @@ refused with every reason; one that the file holds already changes nothing. No s
 	return cmd
 }
 
-func (c *cli) applyPatch(from, file string, yes bool) error {
+func (c *cli) applyPatch(ctx context.Context, from, file string, yes bool) error {
 	p, err := readPatch(from)
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func (c *cli) applyPatch(from, file string, yes bool) error {
 		}
 	}
 	if !yes {
-		if err := c.agree(file); err != nil {
+		if err := c.agree(ctx, file); err != nil {
 			return err
 		}
 	}
@@ -136,23 +137,37 @@ func (c *cli) showChange(diff string) error {
 }
 
 // agree asks on the terminal whether to write. Where there is none, nobody agreed.
-func (c *cli) agree(file string) error {
+func (c *cli) agree(ctx context.Context, file string) error {
 	f, ok := c.in.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return usagef("nobody is here to agree: look at the change and say --yes; nothing was written")
 	}
-	return agreed(c.in, c.err, file)
+	return agreed(ctx, c.in, c.err, file)
 }
 
-func agreed(in io.Reader, out io.Writer, file string) error {
+func agreed(ctx context.Context, in io.Reader, out io.Writer, file string) error {
 	if _, err := fmt.Fprintf(out, "write %s? [y/N] ", render.Line(file)); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
+	type answer struct {
+		line string
+		err  error
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
+	done := make(chan answer, 1)
+	go func() { // a terminal cannot be interrupted while it is read; the process ends with it
+		line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
+		done <- answer{line, err}
+	}()
+	var got answer
+	select {
+	case got = <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if got.err != nil && !errors.Is(got.err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", got.err)
+	}
+	switch strings.ToLower(strings.TrimSpace(got.line)) {
 	case "y", "yes":
 		return nil
 	}

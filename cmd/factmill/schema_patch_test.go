@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,10 +118,16 @@ func TestApplyPatchRefuses(t *testing.T) {
 func TestAgreed(t *testing.T) {
 	for answer, yes := range map[string]bool{"y\n": true, " YES \n": true, "n\n": false, "\n": false, "": false, "yep\n": false} {
 		var out strings.Builder
-		err := agreed(strings.NewReader(answer), &out, "s.yaml")
+		err := agreed(t.Context(), strings.NewReader(answer), &out, "s.yaml")
 		require.Equal(t, yes, err == nil, "%q: %v", answer, err)
 		require.Equal(t, "write s.yaml? [y/N] ", out.String())
 	}
+	in, held, err := os.Pipe() // nobody answers
+	require.NoError(t, err)
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	require.ErrorIs(t, agreed(ctx, in, io.Discard, "s.yaml"), context.Canceled)
+	require.NoError(t, held.Close())
 }
 
 // An output that is there is refused before any service is looked for.

@@ -106,7 +106,11 @@ func (s *Service) endpoints() []bus.Endpoint {
 	var out []bus.Endpoint
 	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch"} {
 		fn := verbs[name]
-		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name,
+		limit := time.Duration(0)
+		if name == "audit" { // which may read the whole chain
+			limit = time.Hour
+		}
+		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit,
 			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
 				v, err := fn(ctx, graph, body)
 				if err != nil {
