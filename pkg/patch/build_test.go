@@ -94,6 +94,9 @@ func TestOneRelationOfThreeDocuments(t *testing.T) {
 	back, err := Parse(got)
 	require.NoError(t, err)
 	require.Equal(t, p, back)
+	require.True(t, back.Intact())
+	back.CandidateIDs = back.CandidateIDs[1:]
+	require.False(t, back.Intact())
 	require.Equal(t, []string{"relation ECLIPSES"}, p.Missing(s))
 	r, err := Apply([]byte(solar), "solar.yaml", nil, p)
 	require.NoError(t, err)

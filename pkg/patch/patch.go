@@ -102,6 +102,9 @@ func ID(base string, ids []string) string {
 	return hex.EncodeToString(sum[:])[:16]
 }
 
+// Intact says whether the patch has the id of its base schema and candidates. Additions may have been corrected by hand.
+func (p *Patch) Intact() bool { return p.PatchID == ID(p.BaseSchema.Fingerprint, p.CandidateIDs) }
+
 // text is s as ASCII JSON.
 func text(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
