@@ -2,6 +2,7 @@ package patch
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -451,6 +452,19 @@ func TestEverySchemaFileTakesAPatch(t *testing.T) {
 			require.NoError(t, err, file)
 			require.Empty(t, p.Missing(r.After), file)
 			keepsComments(t, data, r.Data)
+			for indent, eol := range map[string]string{"": "", "  ": "\n", "\t": "\r\n"} { // the same as JSON
+				var pretty bytes.Buffer
+				require.NoError(t, json.Indent(&pretty, s.Marshal(), "", indent))
+				if eol == "" {
+					pretty.Reset()
+					pretty.Write(s.Marshal())
+				}
+				in := bytes.ReplaceAll(pretty.Bytes(), []byte("\n"), []byte(eol))
+				r, err := Apply(in, "whole.json", nil, p)
+				require.NoError(t, err, file)
+				require.True(t, json.Valid(r.Data), "%s", r.Data)
+				require.True(t, inOrder(in, r.Data))
+			}
 			n++
 		}
 	}
