@@ -68,14 +68,16 @@ var may = map[string][]string{
 	"pkg/graph":        {"pkg/fingerprint"},
 	"pkg/settings":     {"pkg/fingerprint", "pkg/schema"},
 	"pkg/schemacache":  {"pkg/schema"},
+	"pkg/patch":        {"pkg/fingerprint", "pkg/graph", "pkg/schema"},
 	"pkg/embed":        {"pkg/fingerprint"},
 	"pkg/embed/ollama": {"pkg/embed"},
 	"pkg/linkage":      {"pkg/fingerprint"},
 	"pkg/llm":          {"pkg/fault"},
 	"pkg/events":       {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
 	"pkg/bundle":       {"pkg/events", "pkg/graph"},
-	"pkg/api":          {"pkg/events", "pkg/graph"},
+	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch"},
 	"pkg/bus":          {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
+	"pkg/coverage":     {"pkg/api", "pkg/graph", "pkg/schema"},
 	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events"},
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,5 +69,63 @@ func TestKilledInMidDecision(t *testing.T) {
 		began = time.Now()
 	}
 	require.Equal(t, state, c.states("g")[typo])
+	c.sound("g")
+}
+
+// The committer is killed while it decides about thousands of candidates, which takes several commits: the same request again goes on behind
+// the last of them. Every candidate is decided once, with one record.
+func TestKilledBetweenCommits(t *testing.T) {
+	const people, firms = 60, 50
+	names := func(first string, n int) (out []string) {
+		for i := range n {
+			out = append(out, first+string(rune('a'+i/26))+string(rune('a'+i%26))+"ron")
+		}
+		return out
+	}
+	who, where := names("B", people), names("G", firms)
+	c := sixProcesses(t, 1)
+	c.putSchema("g", fmt.Sprintf("name: staff\nentities: {Person: {}, Organization: {}}\nrelations: {WORKS_FOR: {patterns: ['Person->Organization']}}\n"+
+		"rules: {entities: {Person: {names: [%s]}, Organization: {names: [%s]}}, relations: {WORKS_FOR: {phrases: [works for]}}}", strings.Join(who, ", "), strings.Join(where, ", ")))
+	var docs []map[string]any
+	for _, p := range who {
+		text := ""
+		for _, f := range where {
+			text += "Perhaps " + p + " will work for " + f + ". "
+		}
+		docs = append(docs, doc(p, text))
+	}
+	c.add("g", docs...)
+	waiting := ask[api.ReviewStatsReply](c, "g", "review.stats", nil).Groups
+	require.Equal(t, people*firms, waiting)
+	rng := rand.New(rand.NewPCG(5, 5))
+	req := api.ReviewDecide{Query: &api.ReviewList{Kinds: []string{"relation"}}, Actor: "eva", Reason: "hearsay", RequestID: "all"}
+	var r api.DecideReply
+	decide := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		r = api.DecideReply{}
+		return c.conn.Request(ctx, "factmill.g.review.reject", req, &r)
+	}
+	stood := []int{}
+	for range 3 {
+		ended := make(chan error, 1)
+		go func() { ended <- decide(3 * time.Second) }()
+		timer := time.NewTimer(time.Duration(50+rng.IntN(250)) * time.Millisecond)
+		<-timer.C
+		c.the("committer").kill()
+		c.start("committer")
+		c.ready("committer")
+		<-ended
+		stood = append(stood, ask[api.ReviewStatsReply](c, "g", "review.stats", nil).ByState["rejected"])
+	}
+	testkit.AwaitFor(t, 60*time.Second, "an answer", func() bool { return decide(20*time.Second) == nil })
+	require.Equal(t, people*firms, r.Outcome.ChangedTotal, "what was decided before the last kill is told too")
+	require.Equal(t, people*firms, ask[api.ReviewStatsReply](c, "g", "review.stats", nil).ByState["rejected"])
+	keys := map[string]bool{}
+	for _, a := range c.audit("g", people*firms) {
+		require.False(t, keys[a.Key], a.Key)
+		keys[a.Key] = true
+	}
+	t.Logf("after each kill %v of %d were decided", stood, people*firms)
 	c.sound("g")
 }

@@ -251,9 +251,10 @@ func TestReviewMatchCommands(t *testing.T) {
 	require.Contains(t, command(0, "review", "undo", rec, "--reason", "wrong pair").stdout, "1 match taken back")
 	require.Contains(t, command(1, "review", "undo", rec).stderr, "decision_not_current")
 	require.Contains(t, command(0, "review", "stats").stdout, "rejected")
-	require.Contains(t, command(4, "review", "approve", "--id", one.IDs[0], "--id", "nobody").stderr, "1 of them is no match (any more)")
+	require.Contains(t, command(4, "review", "approve", "--id", one.IDs[0], "--id", "nobody").stderr, "1 item was skipped")
 	require.Contains(t, command(1, "review", "reject", "--id", "nobody").stderr, "match_not_found")
-	require.Contains(t, command(1, "review", "reject", "--key", "entity|a|b").stderr, "not_supported")
+	require.Contains(t, command(4, "review", "reject", "--key", "entity|a|b").stdout, "skipped entity|a|b: candidate_not_found")
+	require.Contains(t, command(1, "review", "reject", "--key", "conflict|a|b").stderr, "not_supported")
 	require.Contains(t, command(2, "review", "reject", "--id", one.IDs[0], "--actor", "a\nb").stderr, "actor must be a name")
 	command(0, "ingest", "docs", "--force")
 	require.Equal(t, "approved", loose[api.ReviewShowReply](t, command(0, "review", "show", one.Key, "--json").stdout).Item.State)
@@ -271,7 +272,8 @@ func TestReviewVerbsRefuse(t *testing.T) {
 		{"approve", `{"ids":["` + g.IDs[0] + `"],"actor":""}`, "bad_value"},
 		{"reject", `{"ids":["` + g.IDs[0] + `"],"actor":"eva","revision":1}`, "stale_revision"},
 		{"approve", `{"actor":"eva"}`, "bad_value"},
-		{"approve", `{"keys":["entity|a|b"],"actor":"eva"}`, "not_supported"},
+		{"approve", `{"keys":["conflict|a|b"],"actor":"eva"}`, "not_supported"},
+		{"approve", `{"keys":["match|a|b","entity|a|b"],"actor":"eva"}`, "not_supported"},
 		{"approve", `{"keys":["match|a|b"],"actor":"eva"}`, "match_not_found"},
 		{"undo", `{"decision":"x","actor":"eva"}`, "decision_not_found"},
 		{"undo", `{}`, "bad_value"},

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os/user"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,46 +20,67 @@ type decision struct {
 	ids, keys []string
 	query     api.ReviewList
 	state     string
+	schema    string
 	as        string
 	actor     string
 	reason    string
 	request   string
 	revision  uint64
+	output    string
+	overwrite bool
 }
 
 func (c *cli) reviewApproveCmd() *cobra.Command {
-	return c.decideCmd("approve", "same", "Say that two entities are one: a match is confirmed", `Approve matches: the two entities of each are the same and are read as one from now on. The decision is remembered by the two names'
-entities: it stays when documents are read again, deleted, or come back. review undo takes it back.`)
+	return c.decideCmd("approve", "same", "Approve candidates, or say that two entities are one", `Approve candidates: what they say may become facts, once the schema declares it; the decision holds for every document that says it.
+Each end of a relation, and the holder of a property, must be exactly one entity, or an approved candidate of that name; what cannot be
+approved stays pending, and the outcome says why. Approve matches: the two entities of each are the same and are read as one from now on.
+Decisions stay when documents are read again, deleted, or come back.`)
 }
 
 func (c *cli) reviewRejectCmd() *cobra.Command {
-	return c.decideCmd("reject", "different", "Say that two entities are not one: a match is rejected", `Reject matches: the two entities of each are different and are never linked from now on, whatever their names say. The decision is
-remembered by the two names' entities: it stays when documents are read again, deleted, or come back. review undo takes it back.`)
+	return c.decideCmd("reject", "different", "Reject candidates, or say that two entities are not one", `Reject candidates: what they say is never asked again, from any document. Reject matches: the two entities of each are different and are
+never linked, whatever their names say. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
+back.`)
 }
 
 func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
-		Use: verb + " (--id ID… | --key KEY… | --kind match [--label L] [--min-score S])", Short: short, Args: noArgs, Long: long,
-		Example: "  factmill review " + verb + " --id 6a0f… --reason 'one letterhead'\n  factmill review " + verb + " --kind match --label Organization --min-score 0.95",
+		Use: verb + " (--id ID… | --key KEY… | --kind KIND… [--label L] [--min-count N] [--min-score S])", Short: short, Args: noArgs, Long: long,
+		Example: "  factmill review " + verb + " --key 'entity|spacecraft|dragon' --reason 'seen in three reports'\n  factmill review " + verb + " --kind entity --label Spacecraft --min-count 3\n" +
+			"  factmill review " + verb + " --id 6a0f… --reason 'one letterhead'\n  factmill review " + verb + " --kind match --label Organization --min-score 0.95",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			req, err := c.decision(cmd, verb, d)
 			if err != nil {
 				return usage(err)
 			}
-			return c.decided(ctx, cmd, "review."+verb, req, map[string]string{"approve": "approved", "reject": "rejected"}[verb])
+			if verb == "reject" {
+				return c.decided(ctx, cmd, "review.reject", req, "rejected")
+			}
+			if d.output != "" {
+				if err := checkOutput(d.output, d.overwrite); err != nil {
+					return err
+				}
+			}
+			return c.decidedThen(ctx, cmd, "review.approve", req, "approved", func(r api.DecideReply) error { return c.saveApproved(r, d) })
 		}),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&d.ids, "id", nil, "the match's `id`; repeats")
-	f.StringSliceVar(&d.keys, "key", nil, "the match's `key`; repeats")
-	f.StringSliceVar(&d.query.Kinds, "kind", nil, "match: all that the following choose")
-	f.StringVar(&d.query.Label, "label", "", "only matches of this `label`")
-	f.Float64Var(&d.query.MinScore, "min-score", 0, "only matches with at least this `score` (0 to 1)")
-	f.IntVar(&d.query.MinCount, "min-count", 0, "only matches whose entities are in at least this many documents")
-	f.StringVar(&d.state, "state", "", "pending (default), active, approved, rejected or all")
-	f.StringVar(&d.as, "decision", "", meaning+", which is the default")
-	f.Uint64Var(&d.revision, "revision", 0, "decide only if the match is still at this `revision`")
+	if verb == "approve" {
+		f.StringVarP(&d.output, "output", "o", "", "`file` for the patch: what the schema needs for the candidates that were approved")
+		f.BoolVar(&d.overwrite, "overwrite", false, "replace the file when it is there")
+	}
+	f.StringSliceVar(&d.ids, "id", nil, "the item's `id`; repeats")
+	f.StringArrayVar(&d.keys, "key", nil, "the item's `key`; repeats")
+	f.StringSliceVar(&d.query.Kinds, "kind", nil, "all entity, relation or property candidates, or match: that the following choose")
+	f.StringVar(&d.query.Label, "label", "", "only those of this `label`")
+	f.Float64Var(&d.query.MinScore, "min-score", 0, "only with at least this confidence; of a match its score (0 to 1)")
+	f.IntVar(&d.query.MinCount, "min-count", 0, "only seen at least this often; of a match: whose entities are in at least this many documents")
+	f.StringVar(&d.state, "state", "", "pending (default), approved, rejected, active (matches) or all")
+	f.StringVar(&d.schema, "schema", "", "\"current\" leaves out pending candidates that the active schema covers by now")
+	f.BoolVar(&d.query.IncludeCovered, "include-covered", false, "take covered ones too")
+	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default")
+	f.Uint64Var(&d.revision, "revision", 0, "decide only if the item is still at this `revision`")
 	c.whoFlags(cmd, &d)
 	return cmd
 }
@@ -76,7 +97,7 @@ func (c *cli) whoFlags(cmd *cobra.Command, d *decision) {
 func (c *cli) decision(cmd *cobra.Command, verb string, d decision) (map[string]any, error) {
 	m := map[string]any{}
 	filters := false
-	for _, name := range []string{"kind", "label", "min-score", "min-count", "state"} {
+	for _, name := range []string{"kind", "label", "min-score", "min-count", "state", "schema"} {
 		filters = filters || cmd.Flags().Changed(name)
 	}
 	switch {
@@ -85,16 +106,23 @@ func (c *cli) decision(cmd *cobra.Command, verb string, d decision) (map[string]
 	case len(d.keys) > 0 && len(d.ids) == 0 && !filters:
 		m["keys"] = d.keys
 	case filters && len(d.ids)+len(d.keys) == 0:
-		if !slices.Equal(d.query.Kinds, []string{api.KindMatch}) {
-			return nil, fmt.Errorf("say --kind match: this version %s matches only", map[string]string{"approve": "approves", "reject": "rejects"}[verb])
+		if len(d.query.Kinds) == 0 {
+			return nil, fmt.Errorf("say of which kind: --kind entity, relation, property or match")
 		}
 		q, err := listRequest(d.query, d.state)
 		if err != nil {
 			return nil, err
 		}
+		switch d.schema {
+		case "":
+		case "current":
+			q["schema"] = d.schema
+		default:
+			return nil, fmt.Errorf("--schema is %q: it takes current", d.schema)
+		}
 		m["query"] = q
 	default:
-		return nil, fmt.Errorf("say what to %s: --id or --key of matches, or --kind match with --label, --min-score; factmill review list --kind match shows them", verb)
+		return nil, fmt.Errorf("say what to %s: --id or --key, or --kind with --label, --min-count, --min-score; factmill review list shows what waits", verb)
 	}
 	if d.as != "" {
 		m["decision"] = d.as
@@ -125,34 +153,56 @@ func (c *cli) who(m map[string]any, d decision) error {
 	return nil
 }
 
-// decided asks for a decision and shows what came of it. Items that are unknown beside others make the outcome partial.
+// decided asks for a decision and shows what came of it. Items that were skipped, but for those that are so already, make it partial.
 func (c *cli) decided(ctx context.Context, cmd *cobra.Command, verb string, req any, done string) error {
+	return c.decidedThen(ctx, cmd, verb, req, done, func(api.DecideReply) error { return nil })
+}
+
+// decidedThen is decided, and then does something with the reply.
+func (c *cli) decidedThen(ctx context.Context, cmd *cobra.Command, verb string, req any, done string, then func(r api.DecideReply) error) error {
 	return c.open(ctx, cmd, target.WaitReview, func(ctx context.Context, s *target.Session) error {
 		raw, err := s.Ask(ctx, verb, req)
 		if err != nil {
 			return err
 		}
-		unknown := 0
+		skipped := 0
+		var after error
 		err = replyAnd(c, raw, func(w io.Writer, r api.DecideReply) error { return render.Outcome(w, r, done) }, func(r api.DecideReply) {
+			after = then(r)
+			skipped = max(0, r.Outcome.SkippedTotal-len(r.Outcome.Skipped))
 			for _, why := range r.Outcome.Skipped {
-				if why == api.SkippedUnknown {
-					unknown++
+				if why != api.SkippedApproved && why != api.SkippedRejected {
+					skipped++
 				}
 			}
 		})
-		if err != nil || unknown == 0 {
+		if err = errors.Join(err, after); err != nil || skipped == 0 {
 			return err
 		}
-		return &coded{code: exitPartial, err: fmt.Errorf("%s no match (any more): factmill review list --kind match --state all%s", render.Count(unknown, "of them is", "of them are"), c.at())}
+		return &coded{code: exitPartial, err: fmt.Errorf("%s skipped: what waits shows factmill review list --state all%s", render.Count(skipped, "item was", "items were"), c.at())}
 	})
+}
+
+// saveApproved writes the patch of an approval, where one was asked for.
+func (c *cli) saveApproved(r api.DecideReply, d decision) error {
+	switch {
+	case d.output == "":
+		return nil
+	case r.Patch != nil:
+		return c.savePatch(r.Patch, d.output, d.overwrite)
+	case len(r.Outcome.Changed) == 0:
+		return failf("nothing was approved now: %s was not written (factmill review patch%s --output FILE writes what is approved)", render.Line(d.output), c.at())
+	}
+	return failf("approved, but the patch does not fit the reply: factmill review patch%s --output %s writes that of all that is approved", c.at(), quoted(d.output))
 }
 
 func (c *cli) reviewUndoCmd() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: "undo RECORD", Short: "Take a decision back", Args: cobra.ExactArgs(1),
-		Long: `Take back the decision of an audit record, which approve, reject and review show name. The match is again what the comparison found.
-Taking back is recorded too; a decision that a later one replaced cannot be taken back.`,
+		Long: `Take back the decision of an audit record, which approve, reject, review show and review audit name. A match is again what the
+comparison found. The records of a rejected candidate are forgotten, as by prune: a later reading may propose it again; an approval is not
+taken back, reject the candidate instead. Taking back is recorded too; a decision that a later one replaced cannot be taken back.`,
 		Example: "  factmill review undo 0f3c… --reason 'wrong pair'",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			m := map[string]any{"decision": args[0]}

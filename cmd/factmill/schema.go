@@ -28,7 +28,7 @@ const (
 
 func (c *cli) schemaCmd() *cobra.Command {
 	return parent("schema", "Show, check and change the rule of the graph", `The schema says which types of entities and relations there are. What does not fit it waits for review.`,
-		c.schemaShowCmd(), c.schemaValidateCmd(), c.schemaPutCmd(), c.schemaDiffCmd(), c.schemaHistoryCmd())
+		c.schemaShowCmd(), c.schemaValidateCmd(), c.schemaPutCmd(), c.schemaDiffCmd(), c.schemaApplyCmd(), c.schemaHistoryCmd())
 }
 
 // readSchema parses a schema file and what it extends. The error is a *schema.Error with every problem, or says why the file
@@ -229,57 +229,6 @@ Documents are read again under it when they are ingested next.`,
 			})
 		}),
 	}
-}
-
-func (c *cli) schemaDiffCmd() *cobra.Command {
-	var req api.SchemaGet
-	cmd := &cobra.Command{
-		Use: "diff FILE", Short: "Compare a schema file with the active schema", Args: cobra.ExactArgs(1),
-		Long: `List what putting the file would change, and what each change moves: "schema" makes new versions of stored documents,
-"extraction" reads them again in place, "review" changes the policy alone.`,
-		Example: "  factmill schema diff schema.yaml\n  factmill schema diff schema.yaml --revision 1 --json",
-		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			after, _, err := readSchema(args[0])
-			if err != nil {
-				return err
-			}
-			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
-				raw, err := s.Ask(ctx, "schema.get", req)
-				if err != nil {
-					return err
-				}
-				r, err := decode[api.SchemaReply](raw)
-				if err != nil {
-					return err
-				}
-				before, err := schema.Parse(r.Schema, "active.json", nil)
-				if err != nil {
-					return fmt.Errorf("the stored schema, revision %d: %w", r.Revision, err)
-				}
-				return c.showDiff(schema.Diff(before, after), r.Revision)
-			})
-		}),
-	}
-	cmd.Flags().Uint64Var(&req.Revision, "revision", 0, "compare with this revision (default: the active one)")
-	return cmd
-}
-
-func (c *cli) showDiff(changes []schema.Change, revision uint64) error {
-	if c.json {
-		if changes == nil {
-			changes = []schema.Change{}
-		}
-		return render.Value(c.out, map[string]any{"revision": revision, "changes": changes})
-	}
-	if len(changes) == 0 {
-		_, err := fmt.Fprintf(c.out, "no difference to revision %d\n", revision)
-		return err
-	}
-	t := render.NewTable("WHERE", "MOVES", "CHANGE")
-	for _, x := range changes {
-		t.Row(x.Path, string(x.Effect), x.Message)
-	}
-	return t.Write(c.out)
 }
 
 func (c *cli) schemaHistoryCmd() *cobra.Command {

@@ -56,6 +56,8 @@ var Codes = map[string]string{
 	"external_id_taken":     "409: another entry of the type has this external id; details.problems names it",
 	"decision_not_current":  "412: the decision was taken back already, or a later one stands; the message names it",
 	"not_supported":         "412: this version does not decide about items of that kind; the message says about which it does",
+	"not_approved":          "412: a patch is of approved candidates; details.skipped says of each id what it is",
+	"not_pending":           "412: only a pending candidate can be edited",
 	"job_not_held":          "412: the job is not held",
 	"job_ended":             "412: the job has ended",
 	"job_held":              "412: the job is held: decide on it first",

@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/patch"
 )
 
 // Kind of matches among the kinds of review items.
@@ -149,6 +150,11 @@ type MatchDecide struct {
 type Outcome struct {
 	Changed []string          `json:"changed"`
 	Skipped map[string]string `json:"skipped"`
+	// ChangedTotal and SkippedTotal count all of them, for candidates: of many, the reply names the first ones.
+	ChangedTotal int `json:"changed_total,omitempty"`
+	SkippedTotal int `json:"skipped_total,omitempty"`
+	// CurrentKeys are the keys of skipped ids that other records have replaced since.
+	CurrentKeys map[string]string `json:"current_keys,omitempty"`
 }
 
 // Reasons of Outcome.Skipped.
@@ -163,6 +169,8 @@ type DecideReply struct {
 	Seq     uint64            `json:"seq"`
 	Outcome Outcome           `json:"outcome"`
 	Records map[string]string `json:"records"`
+	// Patch is what the schema needs for the candidates that were approved; absent where it does not fit the reply (review.patch has it).
+	Patch *patch.Patch `json:"patch,omitempty"`
 }
 
 // ReviewDecide asks for an approval or rejection: exactly one of ids, keys and query.

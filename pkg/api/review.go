@@ -110,6 +110,22 @@ type ReviewShowReply struct {
 	History []events.Audit `json:"history"`
 }
 
+// ReviewPatch asks for the patch of approved candidates: of these records, or of all. The reply is a patch.Patch; one with more ids than
+// a reply holds comes in pages, which differ in candidate_ids and next alone.
+type ReviewPatch struct {
+	IDs    []string `json:"ids,omitempty"`
+	Cursor string   `json:"cursor,omitempty"`
+}
+
+// CandidatesPatch is ReviewPatch as the committer answers it (internal verb candidates.patch). Keys are another way to choose: those
+// that are not approved are left out. Budget is how many bytes of JSON the reply may have, 0 as many as a reply holds.
+type CandidatesPatch struct {
+	IDs    []string `json:"ids,omitempty"`
+	Keys   []string `json:"keys,omitempty"`
+	Cursor string   `json:"cursor,omitempty"`
+	Budget int      `json:"budget,omitempty"`
+}
+
 // Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.
 type Record struct {
 	events.CandidateItem

@@ -12,6 +12,10 @@ const (
 	DecisionSame      = "same"
 	DecisionDifferent = "different"
 	DecisionUndo      = "undo"
+	DecisionApprove   = "approve"
+	DecisionReject    = "reject"
+	DecisionEdit      = "edit"
+	DecisionPrune     = "prune"
 )
 
 // Audit records one change that somebody decided. The records of a graph are numbered without gaps and chained: an id is a hash of
@@ -26,7 +30,7 @@ type Audit struct {
 	// Operation names the request that the decision came with: its request_id, else "c" and the commit's sequence.
 	Operation string `json:"operation"`
 	RequestID string `json:"request_id,omitempty"`
-	Kind      string `json:"kind"` // of the item: match
+	Kind      string `json:"kind"` // of the item: entity, relation, property, match
 	Key       string `json:"key"`
 	ItemID    string `json:"item_id,omitempty"`
 	Decision  string `json:"decision"`
@@ -39,7 +43,9 @@ type Audit struct {
 	After  string `json:"after"`
 	// Item is what was decided about, as it was then.
 	Item json.RawMessage `json:"item,omitempty"`
-	Seq  uint64          `json:"commit_seq"`
+	// Edited is what an edit made of it.
+	Edited json.RawMessage `json:"edited,omitempty"`
+	Seq    uint64          `json:"commit_seq"`
 }
 
 // Where implements Event.

@@ -44,6 +44,9 @@ func CheckLabel(kind, label string) error {
 	return nil
 }
 
+// CheckName says what is wrong with a new property name: labels and property names share a grammar.
+func CheckName(name string) error { return checkName(name) }
+
 // checkName checks the grammar that labels and property names share.
 func checkName(name string) error {
 	if name == "" {

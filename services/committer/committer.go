@@ -14,6 +14,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/services/committer/internal/candidates"
 	"github.com/factmill/factmill/services/committer/internal/conflicts"
 	"github.com/factmill/factmill/services/committer/internal/dead"
 	"github.com/factmill/factmill/services/committer/internal/graphs"
@@ -30,24 +31,25 @@ import (
 
 // Service is the committer.
 type Service struct {
-	cfg       Config
-	conn      *bus.Conn
-	log       *slog.Logger
-	metrics   prometheus.Registerer
-	st        *store.Store
-	graphs    *graphs.Graphs
-	known     *registry.Registry
-	jobs      *jobs.Machine
-	ops       *operations.Operations
-	dead      *dead.Desk
-	outbox    *outbox.Sender
-	query     *query.Queries
-	status    bus.Status
-	queues    *queues
-	links     *links.Linker
-	matches   *matches.Desk
-	conflicts *conflicts.Desk
-	space     *space
+	cfg        Config
+	conn       *bus.Conn
+	log        *slog.Logger
+	metrics    prometheus.Registerer
+	st         *store.Store
+	graphs     *graphs.Graphs
+	known      *registry.Registry
+	jobs       *jobs.Machine
+	ops        *operations.Operations
+	dead       *dead.Desk
+	outbox     *outbox.Sender
+	query      *query.Queries
+	status     bus.Status
+	queues     *queues
+	links      *links.Linker
+	matches    *matches.Desk
+	candidates *candidates.Desk
+	conflicts  *conflicts.Desk
+	space      *space
 }
 
 // Errors of New that callers tell apart.
@@ -102,6 +104,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, errors.Join(err, st.Close())
 	}
 	s.matches = matches.New(matches.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
+	s.candidates = candidates.New(candidates.Deps{Store: st, Operations: s.ops, Schemas: s.graphs, Committed: s.committed, Now: deps.Now})
 	s.conflicts = conflicts.New(st, s.graphs)
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead

@@ -9,6 +9,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/links"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -75,7 +76,7 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 			r.Problems = append(r.Problems, p)
 		}
 	}
-	if r.Checked["audit"], err = s.matches.Verify(ctx, graph, problem); err != nil {
+	if r.Checked["audit"], err = (audit.Trail{Store: s.st, Graph: graph}).Verify(ctx, problem); err != nil {
 		return r, err
 	}
 	r.Checked["link"], err = s.links.Verify(ctx, graph, problem)
@@ -116,7 +117,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "conflicts", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "dead-letters"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -227,6 +228,13 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("matches", "list", verb(s.matches.List)),
 		endpoint("matches", "get", verb(s.matchGet)),
 		endpoint("matches", "decide", verb(s.matches.Decide)),
+		endpoint("candidates", "decide", verb(s.candidates.Decide)),
+		endpoint("candidates", "edit", verb(s.candidates.Edit)),
+		endpoint("candidates", "prune", verb(s.candidates.Prune)),
+		endpoint("candidates", "undo", verb(s.candidates.Undo)),
+		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
+		endpoint("candidates", "patch", verb(s.candidates.Patch)),
+		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
 		endpoint("conflicts", "list", verb(s.conflicts.List)),
 		endpoint("conflicts", "get", verb(s.conflicts.Get)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),

@@ -2,12 +2,9 @@ package reviewer
 
 import (
 	"context"
-	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
-	"github.com/factmill/factmill/pkg/graph"
-	"github.com/factmill/factmill/services/reviewer/internal/model"
 )
 
 func (d *desk) approve(ctx context.Context, graphName string, body []byte) (any, error) {
@@ -18,7 +15,7 @@ func (d *desk) reject(ctx context.Context, graphName string, body []byte) (any, 
 	return d.decide(ctx, graphName, body, "reject", events.DecisionDifferent)
 }
 
-// decide forwards a decision about matches to the committer, which takes it. The reply is given when it is stored.
+// decide forwards a decision to the committer, which takes it. The reply is given when it is stored.
 func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, meaning string) (any, error) {
 	var req api.ReviewDecide
 	if e := api.Read(body, &req); e != nil {
@@ -32,6 +29,13 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 	}
 	if ways != 1 {
 		return nil, api.Errorf(400, "bad_value", "say what to %s: exactly one of ids, keys and query", verb)
+	}
+	about, err := d.about(ctx, graphName, req)
+	if err != nil {
+		return nil, err
+	}
+	if about == aboutCandidates {
+		return d.decideCandidates(ctx, graphName, req, verb)
 	}
 	switch req.Decision {
 	case "", meaning:
@@ -48,9 +52,6 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 		}
 		out.Query = &q
 	}
-	if err := d.areMatches(ctx, graphName, req); err != nil {
-		return nil, err
-	}
 	return d.committer.Decide(ctx, graphName, out)
 }
 
@@ -59,30 +60,7 @@ func unsupported(format string, args ...any) *api.Error {
 }
 
 // whatCanBe says what is decided about in this version.
-const whatCanBe = "this version decides about matches only; deciding about candidates and conflicts comes with their own verbs"
-
-// areMatches refuses ids and keys of anything else, before anything is decided.
-func (d *desk) areMatches(ctx context.Context, graphName string, req api.ReviewDecide) error {
-	for _, k := range req.Keys {
-		switch kind, _, _ := strings.Cut(k, "|"); kind {
-		case graph.KindEntity, graph.KindRelation, graph.KindProperty, "stale", "conflict", "job":
-			return unsupported("%.120s is of kind %s: %s", k, kind, whatCanBe)
-		}
-	}
-	if len(req.IDs) == 0 {
-		return nil
-	}
-	var kinds map[string]string
-	if err := d.at(ctx, graphName, func(m *model.Graph) { kinds = m.Kinds(req.IDs) }); err != nil {
-		return err
-	}
-	for _, id := range req.IDs {
-		if kind := kinds[id]; kind != "" {
-			return unsupported("%s is a candidate of kind %s: %s", id, kind, whatCanBe)
-		}
-	}
-	return d.areNoConflicts(ctx, graphName, req.IDs)
-}
+const whatCanBe = "this version decides about candidates and matches; deciding about conflicts comes with their own verbs"
 
 // areNoConflicts refuses ids of conflicts.
 func (d *desk) areNoConflicts(ctx context.Context, graphName string, ids []string) error {
@@ -108,9 +86,6 @@ func (d *desk) query(ctx context.Context, graphName string, q api.ReviewList) (o
 	if err != nil {
 		return out, err
 	}
-	if asksFor(q.Kinds) != matches {
-		return out, unsupported("query must say kinds [\"match\"] and no other: %s", whatCanBe)
-	}
 	out = api.MatchFilter{Label: f.Label, MinScore: f.MinScore, MinCount: f.MinCount}
 	if f.State != "" {
 		out.States = []string{f.State}
@@ -126,6 +101,13 @@ func (d *desk) undo(ctx context.Context, graphName string, body []byte) (any, er
 	}
 	if req.Decision == "" {
 		return nil, api.Errorf(400, "bad_value", "decision is missing: the id of its audit record, as the decision's reply and show give it")
+	}
+	said, err := d.committer.Audit(ctx, graphName, api.ReviewAudit{Record: req.Decision})
+	if err != nil {
+		return nil, err
+	}
+	if len(said.Records) == 1 && candidateKinds[said.Records[0].Kind] {
+		return d.committer.UndoCandidate(ctx, graphName, api.CandidatesUndo{Record: req.Decision, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID})
 	}
 	return d.committer.Decide(ctx, graphName, api.MatchDecide{
 		Record: req.Decision, Decision: events.DecisionUndo, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID,

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/coverage"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/patch"
 	"github.com/factmill/factmill/pkg/schema"
-	"github.com/factmill/factmill/services/reviewer/internal/coverage"
 	"github.com/factmill/factmill/services/reviewer/internal/model"
 )
 
@@ -28,6 +29,13 @@ type Committer interface {
 	Conflicts(ctx context.Context, graph string, req api.ConflictsList) (api.ConflictsReply, error)
 	Conflict(ctx context.Context, graph string, req api.ConflictGet) (api.ConflictReply, error)
 	Decide(ctx context.Context, graph string, req api.MatchDecide) (api.DecideReply, error)
+	Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (api.CandidatesKindsReply, error)
+	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
+	EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (api.CandidateEdited, error)
+	Patch(ctx context.Context, graph string, req api.CandidatesPatch) (patch.Patch, error)
+	Prune(ctx context.Context, graph string, req api.ReviewPrune) (api.ReviewPruneReply, error)
+	UndoCandidate(ctx context.Context, graph string, req api.CandidatesUndo) (api.DecideReply, error)
+	Audit(ctx context.Context, graph string, req api.ReviewAudit) (api.ReviewAuditReply, error)
 }
 
 // desk answers the review verbs out of one read model a graph. A graph's model is loaded when it is first asked for.
@@ -302,7 +310,7 @@ func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (mo
 		return f, err
 	}
 	f.Covered = covers.Group
-	hide, err := hideBy(req.Schema, covers)
+	hide, err := coverage.Chosen(req.Schema, covers)
 	if err != nil {
 		return f, err
 	}
@@ -313,25 +321,6 @@ func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (mo
 		f.Covered = hide.Group
 	}
 	return f, nil
-}
-
-// hideBy reads the request's schema: absent, "current", or a schema as an object or text.
-func hideBy(raw json.RawMessage, current *coverage.Schema) (*coverage.Schema, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		if text == "current" {
-			return current, nil
-		}
-		raw = json.RawMessage(text)
-	}
-	s, err := coverage.Parse(raw)
-	if err != nil {
-		return nil, api.Errorf(400, "schema_invalid", "schema: %v", err)
-	}
-	return s, nil
 }
 
 func cursor(p model.Place) string {
@@ -386,38 +375,53 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 	if strings.HasPrefix(req.Key, "conflict|") {
 		return d.conflict(ctx, graph, api.ConflictGet{Key: req.Key})
 	}
-	key, found := req.Key, false
-	reply := api.ReviewShowReply{Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{}, History: []events.Audit{}}
-	err := d.at(ctx, graph, func(m *model.Graph) {
-		if req.ID != "" {
-			key = m.Find(req.ID)
+	reply, err := d.candidate(ctx, graph, req.ID, req.Key)
+	if none := (*api.Error)(nil); req.ID != "" && errors.As(err, &none) && none.Code == "candidate_not_found" {
+		m, merr := d.match(ctx, graph, api.MatchGet{ID: req.ID})
+		if !errors.As(merr, &none) || none.Code != "match_not_found" {
+			return m, merr
+		}
+		x, xerr := d.conflict(ctx, graph, api.ConflictGet{ID: req.ID})
+		if !errors.As(xerr, &none) || none.Code != "conflict_not_found" {
+			return x, xerr
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// candidate shows one candidate whole, by the id of a record or its key.
+func (d *desk) candidate(ctx context.Context, graph, id, key string) (reply api.ReviewShowReply, err error) {
+	found := false
+	reply = api.ReviewShowReply{Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{}, History: []events.Audit{}}
+	err = d.at(ctx, graph, func(m *model.Graph) {
+		if id != "" {
+			key = m.Find(id)
 		}
 		reply.Seq = m.Seq
 		reply.Item, found = m.Group(key)
 	})
 	if err != nil {
-		return nil, err
-	}
-	if !found && req.ID != "" {
-		var none *api.Error
-		if m, err := d.match(ctx, graph, api.MatchGet{ID: req.ID}); !errors.As(err, &none) || none.Code != "match_not_found" {
-			return m, err
-		}
-		if c, err := d.conflict(ctx, graph, api.ConflictGet{ID: req.ID}); !errors.As(err, &none) || none.Code != "conflict_not_found" {
-			return c, err
-		}
+		return reply, err
 	}
 	if !found {
-		return nil, api.Errorf(404, "candidate_not_found", "graph %s has no candidate, match or conflict %.120s%.120s", graph, req.ID, req.Key)
+		return reply, api.Errorf(404, "candidate_not_found", "graph %s has no candidate, match or conflict %.120s%.120s", graph, id, key)
 	}
 	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key})
 	if err != nil {
-		return nil, err
+		return reply, err
 	}
 	reply.Revision, reply.Records = reply.Item.Revision, page.Records
 	fillEvidence(&reply)
-	return reply, nil
+	said, err := d.committer.Audit(ctx, graph, api.ReviewAudit{Item: key, Limit: &maxHistory})
+	reply.History = said.Records
+	return reply, err
 }
+
+// maxHistory is how many decisions about a candidate are shown.
+var maxHistory = 50
 
 // fillEvidence shows the first document's sighting with its surroundings, and the others as quotes.
 func fillEvidence(reply *api.ReviewShowReply) {

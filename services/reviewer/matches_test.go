@@ -17,10 +17,60 @@ import (
 
 // deskOfMatches answers as the committer does, out of groups that are in order, at most page at once.
 type deskOfMatches struct {
+	patches []api.CandidatesPatch
+	noPatch error
 	groups  []api.Group
 	page    int
 	decided []api.MatchDecide
+	passed  []any // what was forwarded about candidates
+	said    []events.Audit
 	clashes []api.Group // conflicts
+}
+
+func (c *deskOfMatches) Kinds(_ context.Context, _ string, req api.CandidatesKinds) (api.CandidatesKindsReply, error) {
+	r := api.CandidatesKindsReply{Kinds: map[string]string{}}
+	for _, id := range req.IDs {
+		switch id[0] {
+		case 'm':
+			r.Kinds[id] = api.KindMatch
+		case 'c':
+			r.Kinds[id] = graph.KindEntity
+		}
+	}
+	return r, nil
+}
+
+func (c *deskOfMatches) DecideCandidates(_ context.Context, _ string, req api.CandidatesDecide) (api.DecideReply, error) {
+	c.passed = append(c.passed, req)
+	return api.DecideReply{Seq: 10, Outcome: api.Outcome{Changed: req.Keys}}, nil
+}
+
+func (c *deskOfMatches) EditCandidate(_ context.Context, _ string, req api.ReviewEdit) (api.CandidateEdited, error) {
+	c.passed = append(c.passed, req)
+	return api.CandidateEdited{Seq: 9, ID: req.ID, Record: "rec"}, nil
+}
+
+func (c *deskOfMatches) Prune(_ context.Context, _ string, req api.ReviewPrune) (api.ReviewPruneReply, error) {
+	c.passed = append(c.passed, req)
+	return api.ReviewPruneReply{Seq: 10, Matched: []string{}}, nil
+}
+
+func (c *deskOfMatches) UndoCandidate(_ context.Context, _ string, req api.CandidatesUndo) (api.DecideReply, error) {
+	c.passed = append(c.passed, req)
+	return api.DecideReply{Seq: 10}, nil
+}
+
+func (c *deskOfMatches) Audit(_ context.Context, _ string, req api.ReviewAudit) (api.ReviewAuditReply, error) {
+	r := api.ReviewAuditReply{Records: []events.Audit{}}
+	for _, a := range c.said {
+		if (req.Record == "" || a.Record == req.Record) && (req.Item == "" || a.Key == req.Item) {
+			r.Records = append(r.Records, a)
+		}
+	}
+	if req.Record != "" && len(r.Records) == 0 {
+		return r, api.Errorf(404, "decision_not_found", "no")
+	}
+	return r, nil
 }
 
 func (c *deskOfMatches) Conflicts(ctx context.Context, _ string, req api.ConflictsList) (api.ConflictsReply, error) {
@@ -254,6 +304,7 @@ func TestShowConflict(t *testing.T) {
 // Decisions about matches go to the committer as they are; those about anything else are refused before anything is decided.
 func TestDecisionsAreForwarded(t *testing.T) {
 	d, c, _ := mixed(t, 3, 1)
+	c.said = []events.Audit{{Record: "rec", Kind: api.KindMatch, Key: "match|1"}}
 	v, err := d.approve(t.Context(), "g", []byte(`{"keys":["match|1"],"actor":"eva","reason":"r","request_id":"x","revision":4}`))
 	require.NoError(t, err)
 	require.Equal(t, []string{"match|1"}, v.(api.DecideReply).Outcome.Changed)
@@ -280,7 +331,9 @@ func TestDecisionsAreForwarded(t *testing.T) {
 		`{"ids":["m1"],"decision":"choose","actor":"eva"}`:               "412 not_supported",
 		`{"ids":["m1","c2"],"actor":"eva"}`:                              "412 not_supported",
 		`{"keys":["match|1","relation|l|a|b"],"actor":"eva"}`:            "412 not_supported",
-		`{"query":{},"actor":"eva"}`:                                     "412 not_supported",
+		`{"query":{"kinds":["stale"]},"actor":"eva"}`:                    "412 not_supported",
+		`{"keys":["conflict|e|p"],"actor":"eva"}`:                        "412 not_supported",
+		`{"keys":["entiti|e|p"],"actor":"eva"}`:                          "400 bad_value",
 		`{"query":{"kinds":["match","entity"]},"actor":"eva"}`:           "412 not_supported",
 		`{"query":{"kinds":["match"],"limit":3},"actor":"eva"}`:          "400 bad_value",
 		`{"query":{"kinds":["match"],"schema":"current"},"actor":"eva"}`: "400 bad_value",
@@ -294,5 +347,60 @@ func TestDecisionsAreForwarded(t *testing.T) {
 	}
 	_, err = d.undo(t.Context(), "g", []byte(`{"actor":"eva"}`))
 	require.ErrorContains(t, err, "decision is missing")
+	_, err = d.undo(t.Context(), "g", []byte(`{"decision":"none","actor":"eva"}`))
+	require.ErrorContains(t, err, "no")
 	require.Empty(t, c.decided)
+	require.Empty(t, c.passed)
+}
+
+// Decisions about candidates go to the committer as they are; their filters are those of the list.
+func TestCandidateDecisionsAreForwarded(t *testing.T) {
+	d, c, _ := mixed(t, 3, 1)
+	c.pages = append(c.pages, api.RecordsReply{Seq: 9, No: 1}) // for the item that was edited
+	c.said = []events.Audit{{Record: "rec", Kind: graph.KindEntity, Key: "entity|l|1", Actor: "eva"}}
+	do := func(verb func(context.Context, string, []byte) (any, error), body string) any {
+		t.Helper()
+		v, err := verb(t.Context(), "g", []byte(body))
+		require.NoError(t, err, body)
+		return v
+	}
+	v := do(d.approve, `{"keys":["entity|l|1"],"actor":"eva","reason":"r","request_id":"x","revision":4}`)
+	require.Equal(t, []string{"entity|l|1"}, v.(api.DecideReply).Outcome.Changed)
+	do(d.reject, `{"ids":["c1","gone"],"decision":"reject","actor":"eva"}`)
+	do(d.approve, `{"query":{},"actor":"eva"}`)
+	do(d.reject, `{"query":{"kinds":["entity","relation"],"label":"L","state":null,"min_score":0.5,"min_count":2,"schema":"current"},"actor":"eva"}`)
+	do(d.reject, `{"query":{"state":"approved","schema":"current","include_covered":true},"actor":"eva"}`)
+	do(d.undo, `{"decision":"rec","actor":"bo","reason":"slip"}`)
+	do(d.prune, `{"rejected":true,"pending_below_count":3,"apply":true}`)
+	edited := do(d.edit, `{"id":"c1","set":{"label":"M"},"actor":"eva"}`).(api.ReviewEditReply)
+	require.Equal(t, []any{"entity|l|1", "rec", "eva"}, []any{edited.Item.Key, edited.Record, edited.History[0].Actor})
+	three := 3
+	require.Equal(t, []any{
+		api.CandidatesDecide{Keys: []string{"entity|l|1"}, Decision: "approve", Actor: "eva", Reason: "r", RequestID: "x", Revision: 4},
+		api.CandidatesDecide{IDs: []string{"c1", "gone"}, Decision: "reject", Actor: "eva"},
+		api.CandidatesDecide{Query: &api.CandidateFilter{States: []string{"pending"}}, Decision: "approve", Actor: "eva"},
+		api.CandidatesDecide{Query: &api.CandidateFilter{Kinds: []string{"entity", "relation"}, Label: "L", MinScore: 0.5, MinCount: 2, Hide: json.RawMessage(`"current"`)}, Decision: "reject", Actor: "eva"},
+		api.CandidatesDecide{Query: &api.CandidateFilter{States: []string{"approved"}}, Decision: "reject", Actor: "eva"},
+		api.CandidatesUndo{Record: "rec", Actor: "bo", Reason: "slip"},
+		api.ReviewPrune{Rejected: true, PendingBelowCount: &three, Apply: true},
+		api.ReviewEdit{ID: "c1", Set: map[string]any{"label": "M"}, Actor: "eva"},
+	}, c.passed)
+	require.Empty(t, c.decided)
+	c.passed = nil
+	for body, want := range map[string]string{
+		`{"ids":["c1","m1"],"actor":"eva"}`:                       "412 not_supported",
+		`{"ids":["c1"],"decision":"same","actor":"eva"}`:          "400 bad_value",
+		`{"ids":["gone"],"actor":"eva"}`:                          "404 match_not_found",
+		`{"query":{"limit":3},"actor":"eva"}`:                     "400 bad_value",
+		`{"query":{"min_count":-1},"actor":"eva"}`:                "400 bad_value",
+		`{"query":{"state":"active"},"actor":"eva"}`:              "400 bad_value",
+		`{"query":{"schema":{"entities":["Job"]}},"actor":"eva"}`: "400 schema_invalid",
+		`{"keys":["entity|l|1"],"keys_of":"x","actor":"eva"}`:     "400 unknown_field",
+	} {
+		_, err := d.approve(t.Context(), "g", []byte(body))
+		var e *api.Error
+		require.ErrorAs(t, err, &e, body)
+		require.Equal(t, want, fmt.Sprintf("%d %s", e.Status, e.Code), body)
+	}
+	require.Empty(t, c.passed)
 }

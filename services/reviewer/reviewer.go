@@ -17,6 +17,7 @@ import (
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/patch"
 )
 
 // Service is the reviewer.
@@ -100,11 +101,16 @@ func (s *Service) follow(msgs jetstream.MessagesContext) error {
 func (s *Service) endpoints() []bus.Endpoint {
 	verbs := map[string]func(context.Context, string, []byte) (any, error){
 		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
+		"edit": s.desk.edit, "prune": s.desk.prune, "audit": s.desk.audit, "patch": s.desk.patch,
 	}
 	var out []bus.Endpoint
-	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo"} {
+	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch"} {
 		fn := verbs[name]
-		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name,
+		limit := time.Duration(0)
+		if name == "audit" { // which may read the whole chain
+			limit = time.Hour
+		}
+		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit,
 			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
 				v, err := fn(ctx, graph, body)
 				if err != nil {
@@ -146,6 +152,51 @@ func (r remote) Match(ctx context.Context, graph string, req api.MatchGet) (repl
 	return reply, err
 }
 
+func (r remote) Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (reply api.CandidatesKindsReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "candidates.kinds"), req, &reply)
+	return reply, err
+}
+
+func (r remote) Patch(ctx context.Context, graph string, req api.CandidatesPatch) (reply patch.Patch, err error) {
+	err = r.conn.Request(ctx, verb(graph, "candidates.patch"), req, &reply)
+	return reply, err
+}
+
+// Audit may check the whole chain, which takes its time.
+func (r remote) Audit(ctx context.Context, graph string, req api.ReviewAudit) (reply api.ReviewAuditReply, err error) {
+	ask := r.conn.Consult
+	if req.Verify {
+		ask = r.conn.Request
+	}
+	err = ask(ctx, verb(graph, "decisions.list"), req, &reply)
+	return reply, err
+}
+
+func (r remote) Decide(ctx context.Context, graph string, req api.MatchDecide) (reply api.DecideReply, err error) {
+	err = r.patiently(ctx, graph, "matches.decide", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
+func (r remote) DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (reply api.DecideReply, err error) {
+	err = r.patiently(ctx, graph, "candidates.decide", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
+func (r remote) EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (reply api.CandidateEdited, err error) {
+	err = r.patiently(ctx, graph, "candidates.edit", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
+func (r remote) Prune(ctx context.Context, graph string, req api.ReviewPrune) (reply api.ReviewPruneReply, err error) {
+	err = r.patiently(ctx, graph, "candidates.prune", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
+func (r remote) UndoCandidate(ctx context.Context, graph string, req api.CandidatesUndo) (reply api.DecideReply, err error) {
+	err = r.patiently(ctx, graph, "candidates.undo", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
 func (r remote) Conflicts(ctx context.Context, graph string, req api.ConflictsList) (reply api.ConflictsReply, err error) {
 	err = r.conn.Consult(ctx, verb(graph, "conflicts.list"), req, &reply)
 	return reply, err
@@ -159,19 +210,19 @@ func (r remote) Conflict(ctx context.Context, graph string, req api.ConflictGet)
 // patience of one attempt to have a decision taken.
 const patience = 10 * time.Second
 
-// Decide asks until the caller has waited long enough: a committer that was killed with the question in its hands never answers, one
+// patiently asks until the caller has waited long enough: a committer that was killed with the question in its hands never answers, one
 // that commits a large job answers late, and a request that has an id is harmless to ask again.
-func (r remote) Decide(ctx context.Context, graph string, req api.MatchDecide) (reply api.DecideReply, err error) {
-	if req.RequestID == "" {
-		req.RequestID = rand.Text()
+func (r remote) patiently(ctx context.Context, graph, name string, id *string, req, reply any) error {
+	if *id == "" {
+		*id = rand.Text()
 	}
 	for {
 		attempt, stop := context.WithTimeout(ctx, patience)
-		err = r.conn.Request(attempt, verb(graph, "matches.decide"), req, &reply)
+		err := r.conn.Request(attempt, verb(graph, name), req, reply)
 		late := attempt.Err() != nil
 		stop()
 		if err == nil || !late || ctx.Err() != nil {
-			return reply, err
+			return err
 		}
 	}
 }

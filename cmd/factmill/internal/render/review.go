@@ -95,6 +95,7 @@ func Item(w io.Writer, r api.ReviewShowReply) error {
 		}
 		p.table(t)
 	}
+	p.history(r.History)
 	return p.err
 }
 

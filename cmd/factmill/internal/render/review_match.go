@@ -1,8 +1,6 @@
 package render
 
 import (
-	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -48,15 +46,7 @@ func (p *printer) match(r api.ReviewShowReply) {
 		}
 		p.f("  entity %s", s.ID)
 	}
-	if len(r.History) == 0 {
-		return
-	}
-	p.f("\ndecisions")
-	t := NewTable("  RECORD", "TIME", "ACTOR", "DECISION", "FROM", "TO", "REASON").Cap(6, 60)
-	for _, h := range r.History {
-		t.Row("  "+h.Record, Time(h.At), h.Actor, h.Decision, h.Before, h.After, h.Reason)
-	}
-	p.table(t)
+	p.history(r.History)
 }
 
 func because(reason string) string {
@@ -64,32 +54,6 @@ func because(reason string) string {
 		return ""
 	}
 	return "  because " + reason
-}
-
-// maxOutcome is how many rows of an outcome are shown.
-const maxOutcome = 50
-
-// Outcome shows what a decision did; done is the word for it.
-func Outcome(w io.Writer, r api.DecideReply, done string) error {
-	p := &printer{w: w}
-	changed := r.Outcome.Changed
-	p.f("%s %s", Count(len(changed), "match", "matches"), done)
-	t := NewTable("  KEY", "RECORD")
-	for _, k := range changed[:min(len(changed), maxOutcome)] {
-		t.Row("  "+k, r.Records[k])
-	}
-	p.table(t)
-	if n := len(changed) - maxOutcome; n > 0 {
-		p.f("  and %s more", Number(n))
-	}
-	skipped := slices.Sorted(maps.Keys(r.Outcome.Skipped))
-	for _, k := range skipped[:min(len(skipped), maxOutcome)] {
-		p.f("skipped %s: %s", k, r.Outcome.Skipped[k])
-	}
-	if n := len(skipped) - maxOutcome; n > 0 {
-		p.f("and %s more skipped", Number(n))
-	}
-	return p.err
 }
 
 func only(groups []api.Group, kind string) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -126,7 +127,7 @@ func (w *deciding) do(ctx context.Context, remember func() ([]store.Op, error)) 
 		}
 		return w.desk.deps.Store.Write(ctx, ops, true)
 	}
-	ops, err := trail{w.desk.deps.Store, w.graph}.appended(w.records)
+	ops, err := audit.Trail{Store: w.desk.deps.Store, Graph: w.graph}.Append(w.records)
 	if err != nil {
 		return err
 	}
@@ -230,8 +231,8 @@ func (w *deciding) target(asked string, m store.Match, there bool) (t target, er
 
 // recorded is the pair of the decision that the request takes back, when that decision is what counts now.
 func (w *deciding) recorded() (t target, err error) {
-	tr := trail{w.desk.deps.Store, w.graph}
-	r, ok, err := tr.record(w.req.Record)
+	tr := audit.Trail{Store: w.desk.deps.Store, Graph: w.graph}
+	r, ok, err := tr.Record(w.req.Record)
 	if err != nil {
 		return t, err
 	}
@@ -254,7 +255,7 @@ func (w *deciding) recorded() (t target, err error) {
 		return t, err
 	}
 	if !t.decided || t.verdict.Seq != r.Seq {
-		all, err := tr.of(r.Key)
+		all, err := tr.Of(r.Key)
 		if err != nil {
 			return t, err
 		}
@@ -299,7 +300,7 @@ func (w *deciding) decide(t target) error {
 func (w *deciding) record(t target, v store.Verdict) error {
 	undoes := t.undoes
 	if w.req.Decision == events.DecisionUndo && undoes == "" {
-		all, err := trail{w.desk.deps.Store, w.graph}.of(keyOf(t.match))
+		all, err := audit.Trail{Store: w.desk.deps.Store, Graph: w.graph}.Of(keyOf(t.match))
 		if err != nil {
 			return err
 		}

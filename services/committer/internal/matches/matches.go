@@ -10,6 +10,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fingerprint"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/desk"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/store"
@@ -96,7 +97,7 @@ func (d *Desk) Get(ctx context.Context, graph string, req api.MatchGet) (reply a
 		if reply.Match, err = r.item(m); err != nil {
 			return err
 		}
-		reply.History, err = trail{d.deps.Store, graph}.of(keyOf(m))
+		reply.History, err = audit.Trail{Store: d.deps.Store, Graph: graph}.Of(keyOf(m))
 		return err
 	})
 	return reply, err

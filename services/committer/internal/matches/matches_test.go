@@ -19,6 +19,7 @@ import (
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -191,7 +192,7 @@ func (r *room) verified() {
 	v, err := r.st.Verify(r.t.Context(), g, nil)
 	require.NoError(r.t, err)
 	require.Empty(r.t, v.Problems)
-	_, err = r.Verify(r.t.Context(), g, func(p api.Problem) { require.Fail(r.t, "a problem", "%+v", p) })
+	_, err = audit.Trail{Store: r.st, Graph: g}.Verify(r.t.Context(), func(p api.Problem) { require.Fail(r.t, "a problem", "%+v", p) })
 	require.NoError(r.t, err)
 }
 
@@ -412,27 +413,28 @@ func TestTheTrailIsVerified(t *testing.T) {
 		r.decide(api.MatchDecide{IDs: []string{ltd}, Decision: []string{"same", "different"}[i%2], Actor: "eva"})
 	}
 	problems := func() (out []string) {
-		n, err := r.Verify(t.Context(), g, func(p api.Problem) { out = append(out, p.Key+": "+p.Message) })
+		n, err := audit.Trail{Store: r.st, Graph: g}.Verify(t.Context(), func(p api.Problem) { out = append(out, p.Key+": "+p.Message) })
 		require.NoError(t, err)
 		require.Equal(t, 4, n)
 		return out
 	}
 	require.Empty(t, problems())
 	set := func(key, value []byte) {
-		require.NoError(t, r.st.Write(t.Context(), []store.Op{{Graph: g, Space: space, Key: key, Value: value, Delete: value == nil}}, false))
+		require.NoError(t, r.st.Write(t.Context(), []store.Op{{Graph: g, Space: 'D', Key: key, Value: value, Delete: value == nil}}, false))
 	}
+	record := func(no byte) []byte { return []byte{'a', 0, 0, 0, 0, 0, 0, 0, no} }
 	for _, c := range []struct {
 		key   []byte
 		alter func([]byte) []byte
 		want  string
 	}{
-		{numbered('a', 2), func(b []byte) []byte { return []byte(strings.Replace(string(b), "eva", "bob", 1)) }, "audit record 2: it is not what was decided then"},
-		{numbered('a', 3), func([]byte) []byte { return nil }, "audit record 3"},
-		{numbered('a', 4), func([]byte) []byte { return nil }, "the last record is"},
+		{record(2), func(b []byte) []byte { return []byte(strings.Replace(string(b), "eva", "bob", 1)) }, "audit record 2: it is not what was decided then"},
+		{record(3), func([]byte) []byte { return nil }, "audit record 3"},
+		{record(4), func([]byte) []byte { return nil }, "the last record is"},
 		{[]byte("h"), func([]byte) []byte { return []byte(`{"no":4,"id":"x"}`) }, "audit record 4: the last record is"},
-		{recordKey(r.audited()[0].Record), func([]byte) []byte { return nil }, "audit record 1: it is not found by"},
+		{[]byte("i" + r.audited()[0].Record), func([]byte) []byte { return nil }, "audit record 1: it is not found by"},
 	} {
-		was, err := r.st.Get(g, space, c.key)
+		was, err := r.st.Get(g, 'D', c.key)
 		require.NoError(t, err)
 		require.NotNil(t, was)
 		set(c.key, c.alter(was))

@@ -23,7 +23,9 @@ const MaxID = 128
 // operation is the stored reply of a request that named its intent.
 type operation struct {
 	Body  string          `json:"body"` // SHA-256 of the request
-	Reply json.RawMessage `json:"reply"`
+	Reply json.RawMessage `json:"reply,omitempty"`
+	// State is how far a request of several commits got; Reply is absent until its end.
+	State json.RawMessage `json:"state,omitempty"`
 }
 
 // Operations remembers replies in a store. The zero value is not usable.
@@ -65,52 +67,88 @@ func (o *Operations) Once(ctx context.Context, graph, verb, id string, req, repl
 // Within is Once for a change that writes by itself: it calls remember when reply is filled, and writes the rows that it gives
 // together with what it changes.
 func (o *Operations) Within(ctx context.Context, graph, verb, id string, req, reply any, change func(remember func() ([]store.Op, error)) error) error {
-	if id == "" {
-		return change(func() ([]store.Op, error) { return nil, nil })
-	}
-	if len(id) > MaxID {
-		return api.Errorf(400, "bad_value", "request_id has %d bytes: at most %d", len(id), MaxID)
-	}
-	b, err := json.Marshal(req)
-	if err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	sum := sha256.Sum256(b)
-	op := operation{Body: hex.EncodeToString(sum[:])}
-	key := append(append([]byte(verb), 0), id...)
-	defer o.alone(graph + "\x00" + string(key))()
-	stored, err := o.st.Get(graph, space, key)
-	if err != nil {
-		return err
-	}
-	if stored != nil {
-		return op.again(stored, id, reply)
-	}
-	return change(func() (_ []store.Op, err error) {
-		if op.Reply, err = json.Marshal(reply); err != nil {
-			return nil, fmt.Errorf("%s: %w", verb, err)
-		}
-		row, err := json.Marshal(op)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", verb, err)
-		}
-		return []store.Op{{Graph: graph, Space: space, Key: key, Value: row}}, nil
+	return o.Steps(ctx, graph, verb, id, req, reply, nil, func(remember func(bool) ([]store.Op, error)) (bool, error) {
+		return true, change(func() ([]store.Op, error) { return remember(true) })
 	})
 }
 
-// again answers a request that was answered before.
-func (op operation) again(stored []byte, id string, reply any) error {
+// Steps is Within for a change of several commits: step is called until it says done, and writes with each commit the rows that remember
+// gives, which hold reply when that commit is the last, else state. A request that was interrupted goes on where its last commit left
+// state; one with an id only.
+func (o *Operations) Steps(ctx context.Context, graph, verb, id string, req, reply, state any, step func(remember func(done bool) ([]store.Op, error)) (done bool, err error)) error {
+	remember := func(bool) ([]store.Op, error) { return nil, nil }
+	if id != "" {
+		op, key, err := newOperation(verb, id, req)
+		if err != nil {
+			return err
+		}
+		defer o.alone(graph + "\x00" + string(key))()
+		stored, err := o.st.Get(graph, space, key)
+		if err != nil {
+			return err
+		}
+		if stored != nil {
+			if done, err := op.again(stored, id, reply, state); err != nil || done {
+				return err
+			}
+		}
+		remember = func(done bool) ([]store.Op, error) { return op.rows(graph, verb, key, reply, state, done) }
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if done, err := step(remember); err != nil || done {
+			return err
+		}
+	}
+}
+
+func newOperation(verb, id string, req any) (operation, []byte, error) {
+	if len(id) > MaxID {
+		return operation{}, nil, api.Errorf(400, "bad_value", "request_id has %d bytes: at most %d", len(id), MaxID)
+	}
+	b, err := json.Marshal(req)
+	if err != nil {
+		return operation{}, nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	sum := sha256.Sum256(b)
+	return operation{Body: hex.EncodeToString(sum[:])}, append(append([]byte(verb), 0), id...), nil
+}
+
+func (op operation) rows(graph, verb string, key []byte, reply, state any, done bool) ([]store.Op, error) {
+	into, from := &op.State, state
+	if done {
+		into, from = &op.Reply, reply
+	}
+	var err error
+	if *into, err = json.Marshal(from); err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	row, err := json.Marshal(op)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	return []store.Op{{Graph: graph, Space: space, Key: key, Value: row}}, nil
+}
+
+// again answers a request that was answered before, or reads back how far it got.
+func (op operation) again(stored []byte, id string, reply, state any) (done bool, err error) {
 	var was operation
 	if err := json.Unmarshal(stored, &was); err != nil {
-		return fmt.Errorf("operation %s: %w", id, err)
+		return false, fmt.Errorf("operation %s: %w", id, err)
 	}
 	if was.Body != op.Body {
-		return api.Errorf(409, "operation_reused", "request_id %q was used for another body", id)
+		return false, api.Errorf(409, "operation_reused", "request_id %q was used for another body", id)
 	}
-	if err := json.Unmarshal(was.Reply, reply); err != nil {
-		return fmt.Errorf("operation %s: %w", id, err)
+	from, into := was.Reply, reply
+	if was.Reply == nil {
+		from, into = was.State, state
 	}
-	return nil
+	if err := json.Unmarshal(from, into); err != nil {
+		return false, fmt.Errorf("operation %s: %w", id, err)
+	}
+	return was.Reply != nil, nil
 }
 
 // alone lets one request of an id run at a time; the returned function ends its turn.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -86,7 +85,21 @@ func (t *Txn) putRecord(doc id, was, now *CandidateRecord) error {
 	t.put(candKey(t.g.id, doc, k), row)
 	t.put(candGroupKey(t.g.id, k, doc), group)
 	t.docCands[doc] = append(t.docCands[doc], k)
+	if now == nil || was != nil && was.ID == now.ID {
+		return nil
+	}
+	ik, err := candIDKey(t.g.id, now.ID)
+	if err != nil {
+		return err
+	}
+	// The row stays when the record goes or gets another id: who asks by an old id is told the key.
+	t.put(ik, make(writer, 0, idLen+len(k)+2).id(doc).str(k))
 	return nil
+}
+
+func candIDKey(g uint32, recordID string) (key, error) {
+	v, err := mustID(recordID)
+	return newKey(g, spaceCandID).id(v), err
 }
 
 func encodeGroup(r *CandidateRecord) []byte {
@@ -115,6 +128,9 @@ func (a *application) candidates(now *statements, chunks []graph.Chunk, inPlace 
 	if !a.c.NoCandidates {
 		a.wantedRecords(wanted)
 		a.keepRecords(wanted, stored, now, chunks, inPlace, wasText)
+		if err := a.keepEdited(wanted, stored, chunks, inPlace); err != nil {
+			return err
+		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(stored)) {
 		was := stored[k]
@@ -263,86 +279,6 @@ func (a *application) dropCandidates() error {
 	return nil
 }
 
-// Decide records what people decided on a candidate key ("approved" or "rejected") and moves every record of the key there.
-// It returns how many records moved. A rejected key stays rejected.
-func (t *Txn) Decide(ctx context.Context, k, state string) (int, error) {
-	if err := t.lock(); err != nil {
-		return 0, err
-	}
-	defer t.unlock()
-	if state != api.StateApproved && state != api.StateRejected {
-		return 0, fmt.Errorf("%w: a decision is approved or rejected, not %.40q", ErrBadChange, state)
-	}
-	n, err := t.decide(k, state)
-	if err != nil {
-		return n, fmt.Errorf("decide %.200q: %w", k, err)
-	}
-	return n, t.flushIfFull(ctx)
-}
-
-func (t *Txn) decide(k, state string) (int, error) {
-	kind, _, _ := strings.Cut(k, "|")
-	if was, ok, err := t.decision(k); err != nil {
-		return 0, err
-	} else if ok && was.State == api.StateRejected && state != api.StateRejected {
-		return 0, fmt.Errorf("%w: a rejected key stays rejected", ErrBadChange)
-	}
-	d := Decision{Key: k, Kind: kind, State: state, Seq: t.seq, At: t.at}
-	if err := t.putJSON(newKey(t.g.id, spaceDecision).str(k), d); err != nil {
-		return 0, err
-	}
-	docs := map[id]bool{}
-	it, err := t.iter(false)
-	if err != nil {
-		return 0, err
-	}
-	prefix := newKey(t.g.id, spaceCandKey).str(k)
-	err = scanRows(it, prefix, nil, t.seq, false, func(rk key, _ []byte) error {
-		r := keyReader{b: rk[len(prefix):]}
-		docs[r.id()] = true
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	for doc, keys := range t.docCands {
-		if slices.Contains(keys, k) {
-			docs[doc] = true
-		}
-	}
-	n := 0
-	for _, doc := range inOrder(docs) {
-		v, ok, err := t.load(candKey(t.g.id, doc, k))
-		if err != nil {
-			return n, err
-		}
-		if !ok {
-			continue
-		}
-		var was CandidateRecord
-		if err := decodeJSON(v, &was); err != nil {
-			return n, err
-		}
-		if was.State == state {
-			continue
-		}
-		d, _, err := t.loadDoc(doc)
-		if err != nil {
-			return n, err
-		}
-		now := was
-		now.State = state
-		if err := t.putRecord(doc, &was, &now); err != nil {
-			return n, err
-		}
-		n++
-		if err := t.tell(state, now, d.Meta.Key, d.Meta.Scope); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
 // tell puts a record into the candidate event of its verb and kind.
 func (t *Txn) tell(verb string, r CandidateRecord, key string, scope []string) error {
 	b := candBatch{verb, r.Kind}
@@ -351,11 +287,12 @@ func (t *Txn) tell(verb string, r CandidateRecord, key string, scope []string) e
 		p = &pendingItems{}
 		t.cands[b] = p
 	}
-	item := events.CandidateItem{ID: r.ID, Document: key, DocumentID: r.DocID, ContentHash: r.ContentHash, State: r.State, Quote: r.Quote,
+	item := events.CandidateItem{ID: r.ID, Document: key, DocumentID: r.DocID, ContentHash: r.ContentHash, State: r.State, Quote: r.Quote, At: r.At,
 		ChunkID: fingerprint.ChunkID(r.DocID, r.ContentHash, r.ChunkerFP, r.Chunk), Scope: scope, Candidate: r.Candidate}
 	size := 700 + len(key) + len(r.Quote) + len(r.Key) + len(r.Text) + len(r.SourceText) + len(r.TargetText) + 24*len(r.More)
 	if p.size > 0 && p.size+size > maxItems {
-		if err := t.emitBatch(b, p); err != nil {
+		// All that were begun: a reader must not see a record come before its predecessor goes.
+		if err := t.emitItems(); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,7 @@ const (
 	spaceCand     = 't' // document id, candidate key
 	spaceCandKey  = 'g' // candidate key, document id
 	spaceDecision = 'y' // candidate key
+	spaceCandID   = '@' // id of a candidate record, past ones too → document id, candidate key
 	spacePosting  = 'l' // list, term, part
 	spaceCounts   = 's' //
 	spaceMatch    = '=' // entity id, entity id; once from either side
@@ -52,7 +53,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#%"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%"
 
 // Lists of postings.
 const (
@@ -286,7 +287,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceConflict:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())

@@ -213,6 +213,8 @@ type CandidateRecord struct {
 	Seq            uint64 `json:"seq"`   // the commit that wrote it
 	At             string `json:"at"`    // its time, RFC 3339
 	Job            string `json:"job,omitempty"`
+	// Edited says who changed the record, and what it was; nil: nobody did.
+	Edited *Edited `json:"edited,omitempty"`
 	graph.Candidate
 }
 
@@ -223,6 +225,9 @@ type Decision struct {
 	State string `json:"state"`
 	Seq   uint64 `json:"seq"`
 	At    string `json:"at"`
+	// Actor and Reason say who decided and why.
+	Actor  string `json:"actor,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Counts is what a graph holds at a sequence.

@@ -262,6 +262,7 @@ func (v *verifier) candidates() error {
 		ok, err := v.get(gk, func(b []byte) error {
 			if string(b) != string(encodeGroup(&rec)) {
 				v.problem(gk, "it is not what its record says")
+				v.problem(k, "it is not what its look-up by key says")
 			}
 			return nil
 		})
@@ -270,6 +271,9 @@ func (v *verifier) candidates() error {
 		}
 		if !ok {
 			v.problem(gk, "missing: document %s has a record of the key", doc)
+		}
+		if err := v.candidateID(&rec, doc); err != nil {
+			return err
 		}
 		return v.record(k, doc, &rec)
 	})
@@ -295,6 +299,25 @@ func (v *verifier) candidates() error {
 	})
 }
 
+// candidateID checks that a record's id leads to it.
+func (v *verifier) candidateID(rec *CandidateRecord, doc id) error {
+	k, err := candIDKey(v.sn.g.id, rec.ID)
+	if err != nil {
+		return err
+	}
+	ok, err := v.get(k, func(b []byte) error {
+		r := reader{b: b}
+		if at, ck := r.id(), r.str(); at != doc || ck != rec.Key {
+			v.problem(k, "it leads to %q of document %s, not to its record", ck, at)
+		}
+		return r.err("candidate id")
+	})
+	if err == nil && !ok {
+		v.problem(k, "missing: it is the id of %q", rec.Key)
+	}
+	return err
+}
+
 // record checks a candidate's evidence and state.
 func (v *verifier) record(k key, doc id, rec *CandidateRecord) error {
 	dk := v.sn.key(spaceDecision).str(rec.Key)
@@ -306,7 +329,7 @@ func (v *verifier) record(k key, doc id, rec *CandidateRecord) error {
 	switch {
 	case !decided && rec.State != api.StatePending:
 		v.problem(dk, "missing: a record of the key is %s", rec.State)
-	case decided && rec.State != d.State:
+	case decided && rec.State != d.State && !(d.State == api.StateApproved && rec.State == api.StatePending): // one that failed alone
 		v.problem(k, "it is %s, its key is %s", rec.State, d.State)
 	}
 	if rec.State == api.StatePending {

@@ -21,9 +21,10 @@ type group struct {
 	records map[string]*api.Record // by document id
 	kind    string
 	label   string // folded: the records of one key may write it differently
-	// Cached for sorting; kept by refresh.
+	// Sums of the records; where the most confident one went, confidence is worked out anew when it is asked for.
 	count      int
 	confidence float64
+	stale      bool
 }
 
 // Graph is the read model of one graph. Not safe for concurrent use: its owner locks.
@@ -54,7 +55,8 @@ func (g *Graph) Put(r api.Record) {
 		g.groups[gk] = gr
 	}
 	gr.records[r.DocumentID] = &r
-	gr.refresh()
+	gr.count += r.Count
+	gr.confidence = max(gr.confidence, r.Confidence)
 	g.sorted = nil
 }
 
@@ -75,18 +77,20 @@ func (g *Graph) drop(r *api.Record) {
 	delete(gr.records, r.DocumentID)
 	if len(gr.records) == 0 {
 		delete(g.groups, gk)
-	} else {
-		gr.refresh()
 	}
+	gr.count -= r.Count
+	gr.stale = gr.stale || r.Confidence >= gr.confidence
 	g.sorted = nil
 }
 
-func (gr *group) refresh() {
-	gr.count, gr.confidence = 0, 0
-	for _, r := range gr.records {
-		gr.count += r.Count
-		gr.confidence = max(gr.confidence, r.Confidence)
+func (gr *group) best() float64 {
+	if gr.stale {
+		gr.confidence, gr.stale = 0, false
+		for _, r := range gr.records {
+			gr.confidence = max(gr.confidence, r.Confidence)
+		}
 	}
+	return gr.confidence
 }
 
 // Apply takes one candidate event. It says whether the event fits: one that leaves a gap does not, and the model must be
@@ -128,7 +132,7 @@ func (g *Graph) order() []*group {
 type Place = api.Place
 
 func (gr *group) place() Place {
-	return Place{Count: gr.count, Confidence: gr.confidence, Key: gr.key.key, State: gr.key.state}
+	return Place{Count: gr.count, Confidence: gr.best(), Key: gr.key.key, State: gr.key.state}
 }
 
 // Filter chooses groups.
@@ -182,7 +186,7 @@ func (g *Graph) List(f Filter, after *Place, skip, limit int, size func(api.Grou
 // matches makes a group's whole row only when a filter looks at all of it.
 func (f Filter) matches(gr *group) bool {
 	return (len(f.Kinds) == 0 || f.Kinds[gr.kind]) && (f.Label == "" || f.Label == gr.label) &&
-		(f.State == "" || f.State == gr.key.state) && gr.count >= f.MinCount && gr.confidence >= f.MinScore && (f.Hide == nil || !f.Hide(gr.view()))
+		(f.State == "" || f.State == gr.key.state) && gr.count >= f.MinCount && gr.best() >= f.MinScore && (f.Hide == nil || !f.Hide(gr.view()))
 }
 
 // maxIDs of a group are listed.
@@ -194,7 +198,7 @@ func (gr *group) view() api.Group {
 	first := rs[0]
 	v := api.Group{
 		Key: first.Key, Kind: first.Kind, Label: first.Label, Text: first.Text, SourceText: first.SourceText, TargetText: first.TargetText,
-		SourceLabel: first.SourceLabel, TargetLabel: first.TargetLabel, State: first.State, Count: gr.count, Confidence: gr.confidence, Documents: len(rs), IDs: []string{},
+		SourceLabel: first.SourceLabel, TargetLabel: first.TargetLabel, State: first.State, Count: gr.count, Confidence: gr.best(), Documents: len(rs), IDs: []string{},
 		Sample: api.Sample{Document: first.Document, Chunk: first.ChunkID, Quote: first.Quote, Start: first.Start, End: first.End},
 	}
 	reasons := map[string]bool{}
@@ -232,21 +236,6 @@ func (g *Graph) Find(id string) string {
 		}
 	}
 	return ""
-}
-
-// Kinds returns the kinds of records by their ids, of those that are there.
-func (g *Graph) Kinds(ids []string) map[string]string {
-	asked := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		asked[id] = true
-	}
-	out := map[string]string{}
-	for _, r := range g.records {
-		if asked[r.ID] {
-			out[r.ID] = r.Kind
-		}
-	}
-	return out
 }
 
 // Group returns the group of a key: the pending one first.

@@ -2,6 +2,7 @@
 package coverage
 
 import (
+	"encoding/json"
 	"sync"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -19,6 +20,31 @@ func Parse(data []byte) (*Schema, error) {
 		return nil, err
 	}
 	return &Schema{s}, nil
+}
+
+// Rule is the schema itself.
+func (c *Schema) Rule() *schema.Schema { return c.s }
+
+// Of answers for a schema that was parsed already.
+func Of(s *schema.Schema) *Schema { return &Schema{s} }
+
+// Chosen reads what a request says of a schema to cover candidates: nothing (nil), "current", or a schema as an object or text.
+func Chosen(raw json.RawMessage, current *Schema) (*Schema, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if text == "current" {
+			return current, nil
+		}
+		raw = json.RawMessage(text)
+	}
+	s, err := Parse(raw)
+	if err != nil {
+		return nil, api.Errorf(400, "schema_invalid", "schema: %v", err)
+	}
+	return s, nil
 }
 
 // Group says whether the schema declares what kept the group out: its label, pattern or property. An item that a threshold

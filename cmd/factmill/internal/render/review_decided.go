@@ -1,0 +1,141 @@
+package render
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
+)
+
+// history shows what was decided about an item.
+func (p *printer) history(list []events.Audit) {
+	if len(list) == 0 {
+		return
+	}
+	p.f("\ndecisions")
+	t := NewTable("  RECORD", "TIME", "ACTOR", "DECISION", "FROM", "TO", "REASON").Cap(6, 60)
+	for _, h := range list {
+		t.Row("  "+h.Record, Time(h.At), h.Actor, h.Decision, h.Before, h.After, h.Reason)
+	}
+	p.table(t)
+}
+
+// maxOutcome is how many rows of an outcome are shown.
+const maxOutcome = 50
+
+// Outcome shows what a decision did; done is the word for it.
+func Outcome(w io.Writer, r api.DecideReply, done string) error {
+	p := &printer{w: w}
+	changed := r.Outcome.Changed
+	total := max(len(changed), r.Outcome.ChangedTotal)
+	one, many := things(r.Outcome)
+	p.f("%s %s", Count(total, one, many), done)
+	t := NewTable("  KEY", "RECORD")
+	for _, k := range changed[:min(len(changed), maxOutcome)] {
+		t.Row("  "+k, r.Records[k])
+	}
+	p.table(t)
+	if n := total - min(len(changed), maxOutcome); n > 0 {
+		p.f("  and %s more", Number(n))
+	}
+	skipped := slices.Sorted(maps.Keys(r.Outcome.Skipped))
+	for _, k := range skipped[:min(len(skipped), maxOutcome)] {
+		why := r.Outcome.Skipped[k]
+		if now := r.Outcome.CurrentKeys[k]; now != "" {
+			why += ", its key is " + now
+		}
+		p.f("skipped %s: %s", k, why)
+	}
+	if n := max(len(skipped), r.Outcome.SkippedTotal) - min(len(skipped), maxOutcome); n > 0 {
+		p.f("and %s more skipped", Number(n))
+	}
+	return p.err
+}
+
+// things are the words for what an outcome is about.
+func things(o api.Outcome) (one, many string) {
+	first := ""
+	if len(o.Changed) > 0 {
+		first = o.Changed[0]
+	}
+	for k := range o.Skipped {
+		if first == "" || k < first && len(o.Changed) == 0 {
+			first = k
+		}
+	}
+	switch kind, _, _ := strings.Cut(first, "|"); kind {
+	case api.KindMatch:
+		return "match", "matches"
+	case "entity", "relation", "property":
+		return "candidate", "candidates"
+	}
+	return "item", "items"
+}
+
+// Edited shows a candidate as it was edited.
+func Edited(w io.Writer, r api.ReviewEditReply) error {
+	p := &printer{w: w}
+	p.f("edited, by record %s", r.Record)
+	if p.err != nil {
+		return p.err
+	}
+	return Item(w, r.ReviewShowReply)
+}
+
+// Pruned shows what a prune took away, or would.
+func Pruned(w io.Writer, r api.ReviewPruneReply) error {
+	p := &printer{w: w}
+	for _, k := range r.Matched[:min(len(r.Matched), maxOutcome)] {
+		p.f("  %s", k)
+	}
+	if n := r.MatchedTotal - min(len(r.Matched), maxOutcome); n > 0 {
+		p.f("  and %s more", Number(n))
+	}
+	switch {
+	case r.Applied:
+		p.f("%s forgotten, %s deleted", Count(r.MatchedTotal, "candidate", "candidates"), Count(r.Deleted, "record", "records"))
+	case r.MatchedTotal == 0:
+		p.f("nothing to forget")
+	default:
+		p.f("%s would be forgotten; --apply does it", Count(r.MatchedTotal, "candidate", "candidates"))
+	}
+	return p.err
+}
+
+// Audit shows a page of audit records.
+func Audit(w io.Writer, r api.ReviewAuditReply) error {
+	p := &printer{w: w}
+	t := NewTable(">NO", "TIME", "ACTOR", "DECISION", "KEY", "FROM", "TO", "RECORD", "REASON").Cap(4, 60).Cap(8, 60)
+	for _, a := range r.Records {
+		t.Row(Number(int(a.No)), Time(a.At), a.Actor, a.Decision, a.Key, a.Before, a.After, a.Record, a.Reason)
+	}
+	if len(r.Records) > 0 {
+		p.table(t)
+	}
+	p.f("%s of %s", Number(len(r.Records)), Count(int(r.Total), "record", "records"))
+	if r.Next != "" {
+		p.f("more: --cursor %s", r.Next)
+	}
+	if r.Verified == nil {
+		return p.err
+	}
+	for _, x := range r.Problems {
+		p.f("%s: %s", x.Key, x.Message)
+	}
+	if len(r.Problems) == 0 {
+		p.f("checked %s: the chain is whole", Count(*r.Verified, "record", "records"))
+	} else {
+		p.f("checked %s: %s", Count(*r.Verified, "record", "records"), Count(len(r.Problems), "problem", "problems"))
+	}
+	return p.err
+}
+
+// Waiting shows one group of the queue.
+func Waiting(w io.Writer, g api.Group) error {
+	p := &printer{w: w}
+	p.group(g)
+	return p.err
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/render"
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/api"
+)
+
+func (c *cli) reviewNextCmd() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "next", Short: "Walk the queue with one key a decision", Args: noArgs,
+		Long: `Walk what waits for review, most seen first, and decide with one key: a approves (of a match: the same), r rejects (different), s skips,
+d shows the item whole, u takes the last rejection or decision about a match back, q quits. Where the input is no terminal, each of its
+lines is a key; the end of the input quits.`,
+		Example: "  factmill review next\n  factmill review next --kind entity --label Spacecraft --min-count 2\n  factmill review next --kind match",
+		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			if c.json {
+				return usagef("review next is for people: review list and review approve have --json")
+			}
+			req, err := listRequest(d.query, "")
+			if err != nil {
+				return usage(err)
+			}
+			if err := c.who(map[string]any{}, d); err != nil {
+				return usage(err)
+			}
+			return c.open(ctx, cmd, target.WaitReview, func(ctx context.Context, s *target.Session) error {
+				w := &walk{c: c, s: s, d: d, keys: newKeys(c.in), list: req}
+				err := w.all(ctx)
+				if e := w.said(); err == nil {
+					err = e
+				}
+				return err
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&d.query.Kinds, "kind", nil, "entity, relation, property (the default: all three) or match")
+	f.StringVar(&d.query.Label, "label", "", "only those of this `label`")
+	f.Float64Var(&d.query.MinScore, "min-score", 0, "only with at least this confidence; of a match its score (0 to 1)")
+	f.IntVar(&d.query.MinCount, "min-count", 0, "only seen at least this often")
+	f.StringVar(&d.actor, "actor", "", "who decides, a `name` (default: the user of this machine)")
+	f.StringVar(&d.reason, "reason", "", "why, a `text` for the record")
+	return cmd
+}
+
+// walk is one walk through the queue.
+type walk struct {
+	c    *cli
+	s    *target.Session
+	d    decision
+	keys *keys
+	list map[string]any
+
+	approved, rejected, skipped int
+	last                        string // audit record of the last decision
+	counted                     *int   // that counts it
+}
+
+// errQuit ends a walk.
+var errQuit = errors.New("quit")
+
+// walkPage is how many groups are fetched at once. Those behind a cursor stay in order while what is before them is decided.
+const walkPage = 20
+
+func (w *walk) all(ctx context.Context) error {
+	for {
+		w.list["limit"] = walkPage
+		raw, err := w.s.Ask(ctx, "review.list", w.list)
+		if err != nil {
+			return err
+		}
+		page, err := decode[api.ReviewListReply](raw)
+		if err != nil {
+			return err
+		}
+		if len(page.Groups) == 0 && w.approved+w.rejected+w.skipped == 0 {
+			return w.print("nothing waits for review here")
+		}
+		waiting := page.Total - w.skipped
+		for i, g := range page.Groups {
+			if err := w.one(ctx, g, waiting-i); errors.Is(err, errQuit) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		w.list["cursor"] = page.Next
+	}
+}
+
+func (w *walk) print(format string, args ...any) error {
+	_, err := fmt.Fprintf(w.c.out, format+"\n", args...)
+	return err
+}
+
+// one shows a group and does what the keys say.
+func (w *walk) one(ctx context.Context, g api.Group, left int) error {
+	if err := w.print(""); err != nil {
+		return err
+	}
+	if err := render.Waiting(w.c.out, g); err != nil {
+		return err
+	}
+	for {
+		if _, err := fmt.Fprintf(w.c.out, "%s left  a approve  r reject  s skip  d details  u undo  q quit > ", render.Number(left)); err != nil {
+			return err
+		}
+		k, err := w.keys.next(ctx)
+		if err != nil {
+			return err
+		}
+		if err := w.print("%s", render.Line(k)); err != nil {
+			return err
+		}
+		switch k {
+		case "a":
+			return w.decide(ctx, "review.approve", g, &w.approved)
+		case "r":
+			return w.decide(ctx, "review.reject", g, &w.rejected)
+		case "s":
+			w.skipped++
+			return nil
+		case "q":
+			return errQuit
+		case "d":
+			err = w.details(ctx, g)
+		case "u":
+			err = w.undo(ctx)
+		default:
+			err = w.print("one of a, r, s, d, u, q")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// decide takes a decision. One that the service refuses is told, and the walk goes on.
+func (w *walk) decide(ctx context.Context, verb string, g api.Group, count *int) error {
+	m := map[string]any{"keys": []string{g.Key}}
+	if g.Revision != 0 {
+		m["revision"] = g.Revision
+	}
+	if err := w.c.who(m, w.d); err != nil {
+		return err
+	}
+	raw, err := w.s.Ask(ctx, verb, m)
+	if e := refusal(err); e != nil && e.Status < 500 {
+		w.skipped++
+		return w.print("not decided: %s", render.Line(e.Message))
+	}
+	if err != nil {
+		return err
+	}
+	r, err := decode[api.DecideReply](raw)
+	if err != nil {
+		return err
+	}
+	if len(r.Outcome.Changed) > 0 {
+		*count++
+		w.last, w.counted = r.Records[g.Key], count
+		return w.print("%s", map[string]string{"review.approve": "approved", "review.reject": "rejected"}[verb])
+	}
+	w.skipped++
+	for _, why := range r.Outcome.Skipped {
+		if err := w.print("not decided: %s", render.Line(why)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) details(ctx context.Context, g api.Group) error {
+	raw, err := w.s.Ask(ctx, "review.show", api.ReviewShow{Key: g.Key})
+	if err != nil {
+		return err
+	}
+	return reply(w.c, raw, render.Item)
+}
+
+func (w *walk) undo(ctx context.Context) error {
+	if w.last == "" {
+		return w.print("nothing was decided yet")
+	}
+	m := map[string]any{"decision": w.last}
+	if err := w.c.who(m, w.d); err != nil {
+		return err
+	}
+	_, err := w.s.Ask(ctx, "review.undo", m)
+	if e := refusal(err); e != nil && e.Status < 500 {
+		return w.print("not taken back: %s", render.Line(e.Message))
+	}
+	if err != nil {
+		return err
+	}
+	w.last = ""
+	*w.counted--
+	w.skipped++
+	return w.print("taken back")
+}
+
+// said sums up.
+func (w *walk) said() error {
+	if w.approved+w.rejected+w.skipped == 0 {
+		return nil
+	}
+	return w.print("\n%s approved, %s rejected, %s skipped", render.Number(w.approved), render.Number(w.rejected), render.Number(w.skipped))
+}
+
+// keys reads one key at a time: of a terminal as it is pressed, else the first letter of each line.
+type keys struct {
+	file  *os.File // a terminal; else nil
+	lines *bufio.Reader
+}
+
+func newKeys(in io.Reader) *keys {
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return &keys{file: f}
+	}
+	return &keys{lines: bufio.NewReader(in)}
+}
+
+// Keys of a terminal that quit: the end of the input, and the interrupt, which a raw terminal does not turn into a signal.
+const (
+	keyInterrupt = 3
+	keyEnd       = 4
+)
+
+func (k *keys) next(ctx context.Context) (string, error) {
+	type read struct {
+		key string
+		err error
+	}
+	restore, err := k.raw()
+	if err != nil {
+		return "", err
+	}
+	done := make(chan read, 1)
+	go func() { // a terminal cannot be interrupted while it is read; the process ends with it
+		key, err := k.read()
+		done <- read{key, err}
+	}()
+	select {
+	case got := <-done:
+		return got.key, errors.Join(got.err, restore())
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), restore())
+	}
+}
+
+// raw lets a terminal give keys as they are pressed; the returned function takes that back.
+func (k *keys) raw() (restore func() error, err error) {
+	if k.file == nil {
+		return func() error { return nil }, nil
+	}
+	was, err := term.MakeRaw(int(k.file.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("read keys: %w", err)
+	}
+	return func() error { return term.Restore(int(k.file.Fd()), was) }, nil
+}
+
+func (k *keys) read() (string, error) {
+	if k.file != nil {
+		b := make([]byte, 1)
+		n, err := k.file.Read(b)
+		if errors.Is(err, io.EOF) || n == 1 && (b[0] == keyInterrupt || b[0] == keyEnd) {
+			return "q", nil
+		}
+		return strings.ToLower(string(b[:n])), err
+	}
+	for {
+		line, err := k.lines.ReadString('\n')
+		word := strings.ToLower(strings.TrimSpace(line))
+		switch {
+		case word != "":
+			return word[:1], nil
+		case errors.Is(err, io.EOF):
+			return "q", nil
+		case err != nil:
+			return "", fmt.Errorf("read keys: %w", err)
+		}
+	}
+}
