@@ -297,7 +297,7 @@ func fanVectors(texts []string) [][]float64 {
 }
 
 // Likeness does not carry from name to name: a chain of alike names whose ends are not alike is parted, the same way from each of them,
-// and shown whole while the model is away.
+// and in smaller parts still while the model is away.
 func TestAChainOfLikenessIsParted(t *testing.T) {
 	m := testkit.NewModel(t, testkit.ModelOptions{Name: "fan:1"})
 	m.SetEmbed(func(c testkit.ModelEmbedCall) testkit.ModelEmbedReply {
@@ -343,6 +343,6 @@ func TestAChainOfLikenessIsParted(t *testing.T) {
 	})
 	f.restart("committer") // the vectors of names are in a cache
 	r := ask[api.EntityReply](f.cluster, "g", "query.entity", api.EntityGet{Name: "Quellor"})
-	require.Len(t, r.Cluster.Members, 4)
+	require.Less(t, len(r.Cluster.Members), 3, "what cannot be compared now is not shown as one")
 	require.Contains(t, r.Cluster.Unchecked, "fan:1")
 }

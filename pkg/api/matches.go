@@ -96,6 +96,17 @@ type MatchItem struct {
 	Found string `json:"found"`
 	// Decided is the decision that stands above it.
 	Decided *MatchDecided `json:"decided,omitempty"`
+	// Judged is what a model said about the two names, whatever came of it.
+	Judged *MatchJudged `json:"judged,omitempty"`
+}
+
+// MatchJudged is a model's verdict on two names, and why it is uncertain by handling (see JudgeVerdict).
+type MatchJudged struct {
+	Model   string `json:"model"`
+	Prompt  string `json:"prompt_id"`
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason,omitempty"`
+	Why     string `json:"why,omitempty"`
 }
 
 // MatchDecided is who decided what about a match.

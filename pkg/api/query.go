@@ -293,6 +293,8 @@ type VerifyReply struct {
 	Checked  map[string]int `json:"checked"` // keys by kind
 	Problems []Problem      `json:"problems"`
 	Total    int            `json:"problems_total"`
+	// Unchecked says what could not be checked now, and why.
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 // Problem names a key and what is wrong with it.

@@ -12,7 +12,7 @@ import (
 	"github.com/factmill/factmill/pkg/embed"
 )
 
-// TopK is the most hits of a global search.
+// TopK is the most others that a global search finds. One more is asked for: a stored name lies nearest to itself.
 const TopK = 50
 
 // Mention is a name of a label that stands for an entity.
@@ -45,7 +45,7 @@ type Hit struct {
 type CandidateSource interface {
 	// InBatch returns every other mention of the label of mentions[index], in the batch's order. An index outside has none.
 	InBatch(index int, mentions []Mention) []Candidate
-	// Global returns the stored entities of the mention's label that are near it, at most TopK, in hit order. An empty list says: searched, found
+	// Global returns the stored entities of the mention's label that are near it, at most TopK and itself, in hit order. An empty list says: searched, found
 	// nothing. Whatever went wrong is an error.
 	Global(ctx context.Context, m Mention) ([]Hit, error)
 }
@@ -123,16 +123,16 @@ func (n *Native) Global(ctx context.Context, m Mention) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	hits, err := n.search.Entities(ctx, m, v, TopK, drop)
+	hits, err := n.search.Entities(ctx, m, v, TopK+1, drop)
 	if err != nil {
 		return nil, fmt.Errorf("search %s %q: %w", m.Label, m.Name, err)
 	}
-	out := make([]Hit, 0, min(len(hits), TopK))
+	out := make([]Hit, 0, min(len(hits), TopK+1))
 	for _, h := range hits {
 		if !whole(h.Entity, m.Label) || math.IsNaN(h.Score) {
 			return nil, fmt.Errorf("search %s %q: %w: entity %q of %q", m.Label, m.Name, ErrRoute, h.Entity.ID, h.Entity.Label)
 		}
-		if out = append(out, h); len(out) == TopK {
+		if out = append(out, h); len(out) == TopK+1 {
 			break
 		}
 	}
@@ -159,11 +159,11 @@ func (c *Copied) Global(ctx context.Context, m Mention) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.search.IDs(ctx, m.Label, v, TopK, drop)
+	found, err := c.search.IDs(ctx, m.Label, v, TopK+1, drop)
 	if err != nil {
 		return nil, fmt.Errorf("search %s %q: %w", m.Label, m.Name, err)
 	}
-	found = found[:min(len(found), TopK)]
+	found = found[:min(len(found), TopK+1)]
 	scores := ScoresOf(found)
 	ids := make([]string, 0, len(found))
 	asked := make(map[string]bool, len(found))

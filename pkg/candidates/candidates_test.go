@@ -59,7 +59,7 @@ func TestNativeGivesStoredEntities(t *testing.T) {
 	got, err := s.Global(t.Context(), person)
 	require.NoError(t, err)
 	require.Equal(t, r.hits, got)
-	require.Equal(t, []any{"Person", 50, 0.8}, []any{r.label, r.top, r.drop})
+	require.Equal(t, []any{"Person", TopK + 1, 0.8}, []any{r.label, r.top, r.drop})
 	want, err := embed.NewHash().Embed(t.Context(), []string{"Charles Babbage"})
 	require.NoError(t, err)
 	require.Equal(t, want[0], r.vector)
@@ -113,5 +113,5 @@ func TestErrorsAreErrors(t *testing.T) {
 	}
 	got, err = NewCopied(embed.NewHash(), r, r).Global(t.Context(), person)
 	require.NoError(t, err)
-	require.Len(t, got, 50)
+	require.Len(t, got, TopK+1)
 }

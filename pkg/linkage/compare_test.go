@@ -353,3 +353,20 @@ func TestRepeats(t *testing.T) {
 		require.Equal(t, c.want, Repeats(&b, &a))
 	}
 }
+
+// Rulers of one name are told apart by their numbers, wherever these stand.
+func TestRegnalNumbers(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want Outcome
+	}{
+		{"Elizabeth I of England", "Elizabeth II of England", Vetoed}, {"Queen Elizabeth I", "Elizabeth II", Vetoed}, {"Henry V of England", "Henry VI of England", Vetoed},
+		{"Louis X of France", "Louis XI of France", Vetoed}, {"Charles I of Spain", "Charles II of Spain", Vetoed}, {"Nicholas I Romanov", "Nicholas II Romanov", Vetoed},
+		{"Friedrich I von Hohenzollern", "Friedrich II von Hohenzollern", Vetoed}, {"Catherine I of Russia", "Catherine II of Russia", Vetoed},
+		{"Catherine II of Russia", "Catherine of Russia", Unclear}, {"C V Raman", "C. V. Raman", Link}, {"John V. Smithson", "John Smithson", Unclear},
+	} {
+		a, b := Prepare("Person", c.a, nil), Prepare("Person", c.b, nil)
+		require.Equal(t, c.want, Compare(&a, &b, Options{}).Outcome, "%s ~ %s: %v", c.a, c.b, Compare(&a, &b, Options{}))
+		require.Equal(t, c.want, Compare(&b, &a, Options{}).Outcome)
+	}
+}

@@ -18,6 +18,7 @@ func (n *Name) readPerson(toks []token) []token {
 		title(toks[0])
 		toks = toks[1:]
 	}
+	toks = n.regnal(toks)
 	for len(toks) > 1 {
 		t := toks[len(toks)-1]
 		if g, ok := generations[t.latin]; ok && n.gen == "" {
@@ -38,6 +39,26 @@ func (n *Name) readPerson(toks []token) []token {
 	}
 	n.titles = strings.Join(said, " ")
 	return surnameLast(toks)
+}
+
+// mostRegnal is the highest number of a ruler of one name.
+const mostRegnal = 40
+
+// regnal takes the number of a ruler out of the middle of a name: Elizabeth II of England, Nicholas I Romanov. One letter alone behind an initial
+// is another initial.
+func (n *Name) regnal(toks []token) []token {
+	for i := 1; i < len(toks)-1; i++ {
+		t := toks[i]
+		v, ok := roman(t.latin)
+		if !ok || v > mostRegnal || t.dotted || t.upper != len(t.latin) || len(t.latin) == 1 && (toks[i-1].initial() || toks[i+1].initial()) {
+			continue
+		}
+		if n.gen == "" {
+			n.gen = itoa(v)
+		}
+		return append(toks[:i:i], toks[i+1:]...)
+	}
+	return toks
 }
 
 // stateBehind takes the state off "Portland OR", as if it stood behind a comma.

@@ -363,6 +363,9 @@ func (p Pipeline) Complete() error {
 	if p.Extractor.Asks() && p.Extractor.Model == "" {
 		return fmt.Errorf("extractor.mode is %s and ollama.model is empty: name the model", p.Extractor.Mode)
 	}
+	if p.Embedder == "ollama" && p.EmbedModel == "" {
+		return fmt.Errorf("embedder is ollama and ollama.embed_model is empty: name the model")
+	}
 	if model, _ := p.JudgeModel(); p.Resolver.Judges() && model == "" {
 		return fmt.Errorf("resolver.judge is %s and neither resolver.judge_model nor ollama.model names a model: name one", p.Resolver.Judge)
 	}

@@ -97,7 +97,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	s.space = newSpace(cfg, st, s.graphs.Settings, met, deps.Log)
 	s.query.WithVectors(s.space.hub).WithNames(s.space)
 	s.links, err = links.New(links.Config{Log: deps.Log}, links.Deps{
-		Store: st, Settings: s.graphs.Settings, Vectors: s.space, Aliases: s.known.Aliases, Ambiguous: s.ambiguous, Judge: judge{deps.Conn},
+		Store: st, Settings: s.graphs.Settings, Vectors: s.space, Aliases: s.known.Aliases, Known: s.known.Has, Ambiguous: s.ambiguous, Judge: judge{deps.Conn},
 		Committed: s.outbox.Notify, Metrics: deps.Metrics,
 	})
 	if err != nil {

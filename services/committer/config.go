@@ -2,6 +2,7 @@ package committer
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -97,10 +98,17 @@ func (c Config) Validate() error {
 		return fmt.Errorf("committer: vectors.route is %q: it must be native or milvus", c.Route)
 	case c.Route == RouteMilvus && c.MilvusAddress == "":
 		return fmt.Errorf("committer: vectors.route is milvus and milvus.address is empty: give the server's host:port")
+	case c.MilvusAddress != "" && !isHostPort(c.MilvusAddress):
+		return fmt.Errorf("committer: milvus.address is %q: it must be host:port, as 127.0.0.1:19530", c.MilvusAddress)
 	case !collectionName.MatchString(c.MilvusCollection):
 		return fmt.Errorf("committer: milvus.collection is %q: it must be letters, digits and _, beginning with a letter, at most 100", c.MilvusCollection)
 	}
 	return nil
+}
+
+func isHostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	return err == nil && host != "" && port != ""
 }
 
 var collectionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,99}$`)

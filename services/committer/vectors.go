@@ -67,6 +67,22 @@ func (e *embedders) of(ctx context.Context, p settings.Pipeline) (embed.Embedder
 	return m.cached, err
 }
 
+// forget has a model asked for its size anew: it may have been pulled anew.
+func (e *embedders) forget(p settings.Pipeline) {
+	e.mu.Lock()
+	m := e.models[p.EmbedModel]
+	delete(e.models, p.EmbedModel)
+	e.mu.Unlock()
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cached != nil {
+		m.cached.Close()
+	}
+}
+
 func (e *embedders) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -447,6 +463,17 @@ func (s *space) copyStatus(ctx context.Context, graph string, seq uint64) (*api.
 func (s *Service) reembed(ctx context.Context, graph string) (api.VectorsReply, error) {
 	if _, err := s.st.Seq(graph); errors.Is(err, store.ErrNoGraph) {
 		return api.VectorsReply{}, api.Errorf(404, "graph_not_found", "there is no graph %s", graph)
+	}
+	set, err := s.graphs.Settings(graph)
+	if err != nil {
+		return api.VectorsReply{}, err
+	}
+	// Before anything goes the model must have answered, as it is now.
+	s.space.embedders.forget(set)
+	if e, err := s.space.hub.Embedder(ctx, graph); err != nil {
+		return api.VectorsReply{}, asVectors(err)
+	} else if _, err := e.Embed(ctx, []string{"probe"}); err != nil {
+		return api.VectorsReply{}, asVectors(fmt.Errorf("%w: graph %s: %w", vectors.ErrAway, graph, err))
 	}
 	if err := s.space.hub.Reset(ctx, graph); err != nil {
 		return api.VectorsReply{}, asVectors(err)

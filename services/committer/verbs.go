@@ -10,6 +10,7 @@ import (
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/services/committer/internal/audit"
+	"github.com/factmill/factmill/services/committer/internal/links"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -78,10 +79,33 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 	if r.Checked["audit"], err = (audit.Trail{Store: s.st, Graph: graph}).Verify(ctx, problem); err != nil {
 		return r, err
 	}
-	if r.Checked["link"], err = s.links.Verify(ctx, graph, problem); err != nil || !req.Schema {
+	r.Checked["link"], err = s.links.Verify(ctx, graph, problem)
+	if errors.Is(err, links.ErrBehind) {
+		r.Unchecked, err = append(r.Unchecked, err.Error()), nil
+	}
+	if err != nil || !req.Schema {
 		return r, err
 	}
 	return r, s.query.SchemaProblems(ctx, graph, problem)
+}
+
+// matchGet shows a match with what a model said about it.
+func (s *Service) matchGet(ctx context.Context, graph string, req api.MatchGet) (api.MatchReply, error) {
+	r, err := s.matches.Get(ctx, graph, req)
+	if err != nil {
+		return r, err
+	}
+	r.Match.Judged, err = s.links.Judged(graph, r.Match.A.ID, r.Match.B.ID)
+	return r, err
+}
+
+// settingsPut puts settings; links that others decided are found anew.
+func (s *Service) settingsPut(ctx context.Context, graph string, req api.SettingsPut) (api.SettingsReply, error) {
+	r, err := s.graphs.SettingsPut(ctx, graph, req)
+	if err == nil && len(r.Changed) > 0 {
+		s.links.Notify(graph)
+	}
+	return r, err
 }
 
 // serve answers in two pools: verbs that may wait for a job never hold up the others.
@@ -195,14 +219,14 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("schema", "put", verb(g.SchemaPut)),
 		endpoint("schema", "history", verb(bare(g.SchemaHistory))),
 		endpoint("settings", "get", verb(bare(g.SettingsGet))),
-		endpoint("settings", "put", verb(g.SettingsPut)),
+		endpoint("settings", "put", verb(s.settingsPut)),
 		endpoint("registry", "get", verb(s.known.Get)),
 		endpoint("registry", "list", verb(s.known.List)),
 		endpoint("registry", "put", verb(s.known.Put)),
 		endpoint("registry", "delete", verb(s.known.Delete)),
 		endpoint("registry", "lookup", verb(s.known.Lookup)),
 		endpoint("matches", "list", verb(s.matches.List)),
-		endpoint("matches", "get", verb(s.matches.Get)),
+		endpoint("matches", "get", verb(s.matchGet)),
 		endpoint("matches", "decide", verb(s.matches.Decide)),
 		endpoint("candidates", "decide", verb(s.candidates.Decide)),
 		endpoint("candidates", "edit", verb(s.candidates.Edit)),

@@ -204,10 +204,13 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 		to := min(from+e.cfg.Batch, len(ask))
 		all.Go(func() error {
 			vs, err := e.ask(ctx, ask[from:to])
+			if err != nil { // an answer of another shape may be longer than what was asked
+				return err
+			}
 			for i, v := range vs {
 				out[at[from+i]] = v
 			}
-			return err
+			return nil
 		})
 	}
 	if err := all.Wait(); err != nil {

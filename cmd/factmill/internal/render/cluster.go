@@ -23,14 +23,14 @@ func by(m graph.MatchRow) string {
 	return s
 }
 
-// cluster shows the other members of an entity's cluster, each with the strongest of its links, best one to the entity itself, and how to take it out.
+// cluster shows the other members of an entity's cluster, each with the link over which it hangs on the entity, and how to take it out.
 func (p *printer) cluster(id string, c *api.Cluster) {
 	if c == nil {
 		return
 	}
 	if len(c.Members) > 1 {
 		p.f("  also known as")
-		n := 0
+		n, leads := 0, leadsTo(id, c.Links)
 		for _, m := range c.Members {
 			if m.ID == id {
 				continue
@@ -38,7 +38,7 @@ func (p *printer) cluster(id string, c *api.Cluster) {
 			if n++; n > shownMembers {
 				continue
 			}
-			p.member(id, m, c.Links)
+			p.member(id, m, leads)
 		}
 		if n > shownMembers {
 			p.f("    … and %s: --json shows all", Count(n-shownMembers, "more name", "more names"))
@@ -65,25 +65,33 @@ func (p *printer) cluster(id string, c *api.Cluster) {
 	}
 }
 
-func (p *printer) member(id string, m api.Member, links []graph.MatchRow) {
-	best := -1
-	for i, l := range links { // strongest first
-		if l.A != m.ID && l.B != m.ID {
-			continue
-		}
-		if best < 0 {
-			best = i
-		}
-		if l.A == id || l.B == id {
-			best = i
+// leadsTo gives each other member the link over which it hangs on an entity: of those to members that hang on it already, the strongest.
+func leadsTo(id string, links []graph.MatchRow) map[string]graph.MatchRow {
+	out := map[string]graph.MatchRow{}
+	in := map[string]bool{id: true}
+	for found := true; found; {
+		found = false
+		for _, l := range links { // strongest first
+			if in[l.A] == in[l.B] {
+				continue
+			}
+			other := l.A
+			if in[l.A] {
+				other = l.B
+			}
+			in[other], out[other], found = true, l, true
 			break
 		}
 	}
-	if best < 0 {
+	return out
+}
+
+func (p *printer) member(id string, m api.Member, leads map[string]graph.MatchRow) {
+	l, ok := leads[m.ID]
+	if !ok {
 		p.f("    %s  %s", m.Name, m.ID)
 		return
 	}
-	l := links[best]
 	over := ""
 	if l.A != id && l.B != id {
 		if over = "over " + orID(l.AName, l.A) + ", "; l.A == m.ID {

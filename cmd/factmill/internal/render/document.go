@@ -109,6 +109,9 @@ func Verify(w io.Writer, r api.VerifyReply) error {
 	if more := r.Total - len(r.Problems); more > 0 {
 		p.f("… and %s", Count(more, "more problem", "more problems"))
 	}
+	for _, u := range r.Unchecked {
+		p.f("not checked: %s", u)
+	}
 	if r.Total == 0 {
 		p.f("no problems")
 	}

@@ -25,6 +25,13 @@ func (p *printer) match(r api.ReviewShowReply) {
 		p.f("  %s says %s  %s%s", d.Actor, d.Decision, Time(d.At), because(d.Reason))
 		p.f("  found %s", m.Found)
 	}
+	if j := m.Judged; j != nil {
+		why := ""
+		if j.Why != "" {
+			why = " (" + j.Why + ")"
+		}
+		p.f("  %s says %s%s%s", j.Model, j.Verdict, why, because(j.Reason))
+	}
 	p.f("  id %s  revision %d", m.ID, r.Revision)
 	p.f("  key %s", r.Item.Key)
 	for _, s := range []api.MatchSide{m.A, m.B} {

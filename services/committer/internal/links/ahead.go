@@ -58,15 +58,18 @@ func (w *work) look(ctx context.Context, v store.ID, s *seen) (err error) {
 		if err != nil {
 			return err
 		}
-		if k := w.rules.set.TopK; len(hits) >= k {
-			hits, s.cut = hits[:k], true
-		}
 		s.near = make(map[store.ID]float64, len(hits))
 		for _, h := range hits {
-			if o, ok := store.ParseID(h.Entity.ID); ok && o != v {
+			o, ok := store.ParseID(h.Entity.ID)
+			switch {
+			case !ok || o == v: // it lies nearest to itself
+			case len(s.near) == w.rules.set.TopK:
+				s.cut = true
+			default:
 				s.near[o] = h.Score
 			}
 		}
+		s.cut = s.cut || len(hits) == candidates.TopK+1 // there may be more
 	}
 	s.blocks, s.members, err = w.stored(s.now.label, s.name)
 	return err

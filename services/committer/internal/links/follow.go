@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -146,10 +145,7 @@ func (f *follower) catchUp(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			switch {
-			case ok && p.Rules != linkage.Version:
-				p = position{Seq: head, All: true}
-			case !ok:
+			if !ok {
 				if p, err = f.rows.first(ctx, head); err != nil {
 					return err
 				}
@@ -176,6 +172,19 @@ func (f *follower) catchUp(ctx context.Context) error {
 // step links one page; more is false when there was nothing left to do at a head that was read before.
 func (f *follower) step(ctx context.Context, at *position) (more bool, err error) {
 	w := &work{f: f}
+	if w.rules, err = f.rules(ctx); err != nil {
+		return false, err
+	}
+	if r := w.rules.name(); at.Rules != r {
+		if at.Rules != "" {
+			head, err := f.l.deps.Store.Seq(f.graph)
+			if err != nil {
+				return false, err
+			}
+			*at = position{Seq: head, All: true}
+		}
+		at.Rules = r
+	}
 	again, err := f.rows.relinks(f.l.cfg.Page)
 	if err != nil {
 		return false, err
@@ -198,7 +207,7 @@ func (f *follower) step(ctx context.Context, at *position) (more bool, err error
 			if err != nil {
 				return false, err
 			}
-			*at = position{Seq: head, All: true}
+			*at = position{Seq: head, All: true, Rules: at.Rules}
 			return true, nil
 		}
 		if err != nil {
@@ -212,8 +221,8 @@ func (f *follower) step(ctx context.Context, at *position) (more bool, err error
 		f.last = page.Job
 		f.mu.Unlock()
 		w.entities(page.Touched)
-		if next = (position{Seq: page.Seq}); page.Next > 0 {
-			next = position{Seq: at.Seq, Offset: page.Next}
+		if next = (position{Seq: page.Seq, Rules: at.Rules}); page.Next > 0 {
+			next = position{Seq: at.Seq, Offset: page.Next, Rules: at.Rules}
 		}
 	}
 	if f.l.deps.Vectors != nil {
@@ -221,7 +230,7 @@ func (f *follower) step(ctx context.Context, at *position) (more bool, err error
 			return false, fmt.Errorf("vectors: %w", err)
 		}
 	}
-	op, err := f.rows.put(next)
+	op, err := f.rows.json(keyPosition, next)
 	if err != nil {
 		return false, err
 	}
@@ -258,7 +267,7 @@ func (f *follower) everything(w *work, at position) (position, error) {
 		return nil
 	})
 	if n < f.l.cfg.Page {
-		at = position{Seq: at.Seq}
+		at = position{Seq: at.Seq, Rules: at.Rules}
 	}
 	return at, err
 }

@@ -1,12 +1,14 @@
 package links
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/linkage"
@@ -40,6 +42,11 @@ func (f *follower) rules(ctx context.Context) (r rules, err error) {
 	return r, nil
 }
 
+// name says what the rules are: pairs that others decided about are compared anew.
+func (r rules) name() string {
+	return fmt.Sprintf("%d token_sort=%g link=%g drop=%g floor=%g judge=%q", linkage.Version, r.options.TokenSort, r.link, r.drop, r.floor, r.judge)
+}
+
 // judgeID names the model and the instruction that a verdict is of.
 func judgeID(p settings.Pipeline) string {
 	model, digest := p.JudgeModel()
@@ -59,6 +66,10 @@ func (r rules) near() float64 {
 func (r rules) pair(v linkage.Verdict, cosine float64) (m store.Match, ask bool) {
 	v = v.WithCosine(cosine, r.link, r.drop)
 	m.Method, m.Score = string(v.Method), v.Score
+	if v.Method == MethodRegistry {
+		m.Found = store.MatchRejected
+		return m, false
+	}
 	switch v.Outcome {
 	case linkage.Link:
 		m.Found = store.MatchActive
@@ -81,6 +92,7 @@ type waiting struct {
 	Method string      `json:"method"`
 	Score  float64     `json:"score"`
 	Job    string      `json:"job,omitempty"`
+	payer  string      // the job whose budget it is asked on
 	Review bool        `json:"review,omitempty"` // it waits for a person too
 }
 
@@ -223,12 +235,13 @@ func (f *follower) next(r rules) (batch []waiting, err error) {
 			case n == 0:
 				postponed++
 				left[w.Job]++
-				if w.Job = last; len(spare) < api.MaxJudgePairs {
+				if w.payer = last; len(spare) < api.MaxJudgePairs {
 					spare = append(spare, w)
 				}
 			default:
 				byJob[w.Job]++
 			}
+			w.payer = cmp.Or(w.payer, w.Job)
 			if n > 0 && len(batch) < api.MaxJudgePairs && (len(batch) == 0 || batch[0].Job == w.Job) {
 				batch = append(batch, w)
 			}
@@ -290,7 +303,8 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 	if err != nil {
 		return err
 	}
-	stats, err := f.rows.stats(batch[0].Job)
+	payer := batch[0].payer
+	stats, err := f.rows.stats(payer)
 	if err != nil {
 		return err
 	}
@@ -325,11 +339,23 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 	}
 	f.write.Lock()
 	defer f.write.Unlock()
-	if stats, err = f.rows.stats(batch[0].Job); err != nil {
+	of := map[string]*api.Resolution{} // counters by job
+	count := func(job string) (*api.Resolution, error) {
+		if of[job] == nil {
+			s, err := f.rows.stats(job)
+			if err != nil {
+				return nil, err
+			}
+			of[job] = &s
+		}
+		return of[job], nil
+	}
+	paid, err := count(payer)
+	if err != nil {
 		return err
 	}
-	stats.LLMRequests += reply.Requests
-	stats.LLMFailed += reply.Failed
+	paid.LLMRequests += reply.Requests
+	paid.LLMFailed += reply.Failed
 	var puts []store.Match
 	answered := 0
 	for i, v := range reply.Verdicts {
@@ -356,26 +382,46 @@ func (f *follower) put(ctx context.Context, r rules, batch []waiting) (err error
 		} else if !ok {
 			continue // it was asked about other names
 		}
+		own, err := count(w.Job)
+		if err != nil {
+			return err
+		}
 		if w.Review {
-			stats.Unclear--
+			own.Unclear--
 		}
 		if m.Found == store.MatchActive {
-			stats.Matched.LLM++
+			own.Matched.LLM++
 		}
 		puts = append(puts, m)
 	}
-	op, err := f.rows.json(jobKey(batch[0].Job), stats)
-	if err != nil {
-		return err
+	for job, s := range of {
+		op, err := f.rows.json(jobKey(job), s)
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
 	}
-	ops = append(ops, op)
 	if len(puts) == 0 {
 		err = f.l.deps.Store.Write(ctx, ops, true)
 	} else {
 		err = f.commit(ctx, puts, nil, ops)
 	}
-	if err == nil && answered == 0 && stats.LLMRequests < r.set.JudgeBudget {
+	if err == nil && answered == 0 && paid.LLMRequests < r.set.JudgeBudget {
 		return errNoAnswer
 	}
 	return err
+}
+
+// Judged is what a model said last about a pair of entities; nil when it was not asked.
+func (l *Linker) Judged(graph, a, b string) (*api.MatchJudged, error) {
+	x, ok := store.ParseID(a)
+	y, ok2 := store.ParseID(b)
+	if !ok || !ok2 {
+		return nil, nil
+	}
+	s, ok, err := l.of(graph).rows.said(pairOf(x, y))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &api.MatchJudged{Model: strings.TrimSuffix(s.Judge, "@"), Prompt: s.Prompt, Verdict: s.Verdict, Reason: s.Reason, Why: s.Why}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/settings"
 )
 
@@ -68,6 +69,9 @@ func TestJudge(t *testing.T) {
 	want := []string{"Ann Quillfeather ~ Quillfeather short name unclear", "ESA ~ European Space Agency model active", "Mohammed Ali ~ Muhammad Ali model rejected"}
 	require.Equal(t, want, x.matches())
 	require.Len(t, j.asked, 3)
+	said, err := x.l.Judged(g, fingerprint.EntityID("Org", "esa"), fingerprint.EntityID("Org", "european space agency"))
+	require.NoError(t, err)
+	require.Equal(t, &api.MatchJudged{Model: "fake:1", Prompt: "judge/1", Verdict: "match"}, said)
 	s, err := x.l.Stats(g, "job-a")
 	require.NoError(t, err)
 	require.Equal(t, api.Resolution{Compared: 3, Unclear: 1, Matched: api.Matched{LLM: 1}, LLMRequests: 1}, s)
@@ -169,8 +173,11 @@ func TestJudgeBudget(t *testing.T) {
 	require.Zero(t, x.l.Status(g, "").Waiting)
 	b, err := x.l.Stats(g, "job-b")
 	require.NoError(t, err)
-	require.Equal(t, 1, b.LLMRequests)
-	require.Equal(t, 2, b.Matched.LLM)
+	require.Equal(t, api.Resolution{LLMRequests: 1}, b, "it paid for them")
+	a, err := x.l.Stats(g, "job-a")
+	require.NoError(t, err)
+	require.Equal(t, 12, a.Matched.LLM)
+	require.Equal(t, 0, a.Unclear)
 }
 
 // No more pairs of an entity are asked about than are allowed, the likeliest first.

@@ -78,6 +78,8 @@ type Deps struct {
 	Vectors  Vectors
 	// Aliases that the registry declares for the entity of a label and folded name.
 	Aliases func(graph, label, key string) ([]string, error)
+	// Known says whether the registry has an entry of that name: two entries are two things.
+	Known func(graph, label, key string) (bool, error)
 	// Ambiguous says whether the registry knows several entities by a name: then its alias links nothing.
 	Ambiguous func(graph, label, key string) (bool, error)
 	Judge     Judge

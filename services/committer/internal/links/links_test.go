@@ -16,7 +16,6 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
-	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/pkg/settings"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -36,6 +35,7 @@ type fixture struct {
 	set   settings.Pipeline
 	mu    sync.Mutex
 	alias map[string][]string // "label key" → aliases
+	known map[string]bool     // "label key" of what the registry knows by that name
 	order int64
 }
 
@@ -45,7 +45,7 @@ func openFixture(tb T, fs vfs.FS, cfg Config, judge Judge) *fixture {
 	require.NoError(tb, err)
 	st.Graph(g, true)
 	x := &fixture{tb: tb, st: st, set: settings.Default(), alias: map[string][]string{}}
-	x.l, err = New(cfg, Deps{Store: st, Judge: judge, Settings: func(string) (settings.Pipeline, error) { return x.set, nil },
+	x.l, err = New(cfg, Deps{Store: st, Judge: judge, Known: func(_, label, key string) (bool, error) { return x.known[label+" "+key], nil }, Settings: func(string) (settings.Pipeline, error) { return x.set, nil },
 		Aliases: func(_, label, key string) ([]string, error) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
@@ -276,7 +276,7 @@ func TestLinksOfOtherRules(t *testing.T) {
 	x := openFixture(t, fs, Config{}, nil)
 	x.commit(doc("a", "Org:Acme", "Org:Acme Ltd"))
 	x.link()
-	op, err := x.l.of(g).rows.json(keyPosition, position{Seq: 2, Rules: linkage.Version - 1})
+	op, err := x.l.of(g).rows.json(keyPosition, position{Seq: 2, Rules: "of old"})
 	require.NoError(t, err)
 	require.NoError(t, x.st.Write(t.Context(), []store.Op{op, {Graph: g, Space: space, Key: []byte("b"), DeletePrefix: true}}, true))
 	require.NotEmpty(t, x.problems())
@@ -303,6 +303,39 @@ func TestAliases(t *testing.T) {
 	require.NoError(t, x.l.Relink(t.Context(), g, []string{id}))
 	x.link()
 	require.Empty(t, x.matches())
+	x.verify()
+}
+
+// Two that the registry lists as two are not linked, whatever their names, unless a person says so; and a changed threshold holds for all.
+func TestKnownApart(t *testing.T) {
+	x := openFixture(t, vfs.NewMem(), Config{}, nil)
+	x.known = map[string]bool{"Org acme": true, "Org acme ltd": true, "Person ada lovelace": true}
+	x.commit(doc("a", "Org:Acme", "Org:Acme Ltd", "Person:Ada Lovelace", "Person:Lovelace Ada"))
+	x.link()
+	require.Equal(t, []string{"Acme ~ Acme Ltd registry rejected", "Ada Lovelace ~ Lovelace Ada order active"}, x.matches())
+	x.verify()
+	delete(x.known, "Org acme")
+	require.NoError(t, x.l.Relink(t.Context(), g, []string{fingerprint.EntityID("Org", "acme")}))
+	x.link()
+	require.Equal(t, []string{"Acme ~ Acme Ltd legal suffix active", "Ada Lovelace ~ Lovelace Ada order active"}, x.matches())
+	x.verify()
+}
+
+// Settings that decide about pairs hold for those that were compared before, too.
+func TestOtherSettings(t *testing.T) {
+	j := &scripted{say: func(api.JudgePair) string { return api.VerdictMatch }}
+	x := openFixture(t, vfs.NewMem(), Config{}, j)
+	x.commit(doc("a", "Org:ESA", "Org:European Space Agency"))
+	x.link()
+	x.judge()
+	require.Equal(t, []string{"ESA ~ European Space Agency acronym unclear"}, x.matches())
+	x.set.Resolver.Judge, x.set.Resolver.JudgeModel = settings.JudgeOllama, "fake:1"
+	x.link()
+	x.judge()
+	require.Equal(t, []string{"ESA ~ European Space Agency model active"}, x.matches())
+	x.set.Resolver.Judge = ""
+	x.link()
+	require.Equal(t, []string{"ESA ~ European Space Agency acronym unclear"}, x.matches())
 	x.verify()
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/pkg/linkage"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -44,8 +43,8 @@ type position struct {
 	Offset int    `json:"offset,omitempty"`
 	All    bool   `json:"all,omitempty"`
 	After  string `json:"after,omitempty"`
-	// Rules is the linkage.Version that names are filed by.
-	Rules int `json:"rules"`
+	// Rules names what decided about pairs; others compare everything anew.
+	Rules string `json:"rules"`
 }
 
 func (r rows) op(k, v []byte) store.Op {
@@ -78,11 +77,6 @@ func (r rows) load(k []byte, into any) (bool, error) {
 func (r rows) position() (p position, ok bool, err error) {
 	ok, err = r.load(keyPosition, &p)
 	return p, ok, err
-}
-
-func (r rows) put(p position) (store.Op, error) {
-	p.Rules = linkage.Version
-	return r.json(keyPosition, p)
 }
 
 func jobKey(job string) []byte { return append([]byte("j"), job...) }
@@ -172,7 +166,7 @@ func (r rows) reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	op, err := r.put(position{Seq: head, All: true})
+	op, err := r.json(keyPosition, position{Seq: head, All: true})
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 // Verify compares every entity anew with those that share a blocking key, and checks that the matches say the same, that every name is
-// filed as it is, and that what is filed is there. It checks nothing, and says so, while commits wait to be linked. Matches that only a
+// filed as it is, and that what is filed is there. It checks nothing, ErrBehind, while commits wait to be linked. Matches that only a
 // cosine or a model found are checked for the names that they are of.
 func (l *Linker) Verify(ctx context.Context, graph string, problem func(api.Problem)) (checked int, err error) {
 	f := l.of(graph)
 	sn, err := f.still(ctx)
-	if err != nil || sn == nil {
+	if err != nil {
 		return 0, err
 	}
 	defer f.write.Unlock()
@@ -47,7 +47,7 @@ func (l *Linker) Verify(ctx context.Context, graph string, problem func(api.Prob
 // stillTries is how often a moment is looked for in which nothing waits to be linked.
 const stillTries = 20
 
-// still holds the linking up at a moment when all that is committed is linked, and returns what is committed; nil when there is no such moment.
+// still holds the linking up at a moment when all that is committed is linked, and returns what is committed; ErrBehind when there is no such moment.
 // write must then be unlocked.
 func (f *follower) still(ctx context.Context) (*store.Snapshot, error) {
 	for range stillTries {
@@ -72,9 +72,15 @@ func (f *follower) still(ctx context.Context) (*store.Snapshot, error) {
 		case <-f.l.cfg.After(stillWait):
 		}
 	}
-	f.l.cfg.Log.Warn("links are not verified: they are behind", "graph", f.graph)
-	return nil, nil
+	at, _ := f.watch("")
+	if at.Err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBehind, at.Err)
+	}
+	return nil, ErrBehind
 }
+
+// ErrBehind says that commits wait to be linked.
+var ErrBehind = errors.New("links are behind the commits")
 
 const stillWait = 500 * time.Millisecond
 

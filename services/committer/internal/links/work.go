@@ -65,9 +65,6 @@ func (w *work) do(ctx context.Context) (err error) {
 	if len(w.ids) == 0 {
 		return w.f.l.deps.Store.Write(ctx, w.ops, false)
 	}
-	if w.rules, err = w.f.rules(ctx); err != nil {
-		return err
-	}
 	if v := w.f.l.deps.Vectors; v != nil {
 		if w.source, err = v.Source(ctx, w.f.graph, w.rules.near()); err != nil {
 			return err
@@ -275,6 +272,10 @@ func (w *work) partners(v store.ID, a *seen) (map[store.ID]bool, error) {
 // compare compares two names. An alias by which the registry knows several entities is for a person to decide.
 func (w *work) compare(a named, x *linkage.Name, b named, y *linkage.Name) (linkage.Verdict, error) {
 	v := linkage.Compare(x, y, w.rules.options)
+	if two, err := w.apart(v, a.label, x.Key(), y.Key()); err != nil || two {
+		v.Method, v.Outcome = MethodRegistry, linkage.Vetoed
+		return v, err
+	}
 	if v.Method != linkage.Alias || v.Outcome != linkage.Link || w.f.l.deps.Ambiguous == nil {
 		return v, nil
 	}
@@ -288,6 +289,22 @@ func (w *work) compare(a named, x *linkage.Name, b named, y *linkage.Name) (link
 		}
 	}
 	return v, nil
+}
+
+// MethodRegistry is the method by which two that the registry lists apart are rejected.
+const MethodRegistry = "registry"
+
+// apart says whether the registry lists both names of a pair that something speaks for.
+func (w *work) apart(v linkage.Verdict, label, x, y string) (bool, error) {
+	if w.f.l.deps.Known == nil || v.Outcome != linkage.Link && v.Outcome != linkage.Unclear {
+		return false, nil
+	}
+	for _, k := range []string{x, y} {
+		if ok, err := w.f.l.deps.Known(w.f.graph, label, k); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // sharing lists the filed entities that share a blocking key: those that are stored, as members says for each of blocks, and those of this

@@ -313,6 +313,9 @@ func (c *component) unlike(free func(a, b string) bool) error {
 	v, drop, err := c.v.names.NameVectors(ctx, c.v.sn.Graph(), names)
 	if err != nil && c.v.ctx.Err() == nil && (errors.Is(err, vectors.ErrAway) || errors.Is(err, vectors.ErrHubClosed) || ctx.Err() != nil) {
 		c.unchecked = err.Error()
+		for _, p := range pairs { // in doubt they are not one
+			c.keep(p[0], p[1], "cannot be compared now")
+		}
 		return nil
 	}
 	if err != nil {

@@ -45,6 +45,12 @@ func (r *Registry) Ambiguous(graph, label, key string) ([]api.RegistryEntry, err
 	return out, nil
 }
 
+// Has says whether there is an entry of that very name.
+func (r *Registry) Has(graph, label, key string) (bool, error) {
+	_, ok, err := r.entry(graph, label, key)
+	return ok, err
+}
+
 // Aliases returns the aliases, as they were given, of the entry whose folded name is key.
 func (r *Registry) Aliases(graph, label, key string) ([]string, error) {
 	e, ok, err := r.entry(graph, label, key)

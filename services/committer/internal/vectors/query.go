@@ -162,6 +162,7 @@ func (q *query) names(x *words, group uint64) {
 		return
 	}
 	s := search{query: q, words: x, group: group, seen: map[uint32]bool{}}
+	s.common()
 	for i := range x.groups {
 		s.look(&x.groups[i])
 	}
@@ -197,28 +198,44 @@ type search struct {
 	words *words
 	group uint64          // any64: all
 	seen  map[uint32]bool // slots in found: most are met under several of their parts
+	// What common parts score at most: each, and those of a class over the name's length.
+	commons []float32
+	lower   [kinds]float64
 }
 
 // look for parts that the query contains well enough.
 func (s *search) look(g *group) {
 	s.stats.Sketched += len(g.parts)
 	if g.matrix.n == 0 {
-		for i := range g.parts {
-			s.part(g, i)
+		for _, p := range g.parts {
+			s.part(p)
 		}
 		return
 	}
-	g.matrix.lanes(&s.counts, 0, s.counts.least(s.cut*float64(g.bar)/4, g.extra), func(lane int) { s.part(g, lane) })
+	need := math.Inf(1)
+	for c, least := range g.least {
+		if !math.IsInf(least, 1) {
+			need = min(need, max(0, s.cut-s.lower[c])*least)
+		}
+	}
+	g.matrix.lanes(&s.counts, 0, s.counts.least(need, g.extra), func(lane int) { s.part(g.parts[lane]) })
 }
 
 // part sums one up, and looks at its names where that is enough.
-func (s *search) part(g *group, i int) {
+func (s *search) part(at uint32) {
 	s.stats.Summed++
-	p := &s.words.parts[g.parts[i]]
-	l := &p.lists[g.lists[i]]
-	sum := s.score(p)
-	if sum >= s.cut*float64(l.step)/steps*rootLow(p.squares) {
-		s.list(g.parts[i], l, sum)
+	p := &s.words.parts[at]
+	sum, length := s.score(p), rootLow(p.squares)/steps
+	for i := 0; i < len(p.lists) && sum >= s.cut*float64(p.least[0])*length; i++ {
+		if l := &p.lists[i]; sum >= s.cut*float64(l.step)*length {
+			s.list(at, l, sum)
+		}
+	}
+	for c, step := range p.least[1:] {
+		if cut := s.cut - s.lower[c+1]; step < math.MaxUint8 && (cut <= 0 || sum >= cut*float64(step)*length) {
+			s.light(at, p, sum)
+			return
+		}
 	}
 }
 
@@ -234,18 +251,21 @@ func (s *search) list(part uint32, l *list, sum float64) {
 		least := s.counts.least(s.cut*float64(c.key.quarters)/4-sum, c.key.extra)
 		c.matrix.lanes(&s.counts, 1, least, func(lane int) { s.slot(part, sum, c.slots[lane]) })
 	}
-	in := &s.levels.up[0]
 	for i := range l.more {
-		o := &l.more[i]
-		need := s.cut*rootLow(o.squares) - sum
-		n := o.rest.common(in) + o.twice.common(&s.levels.planes[0]) + int(o.extra)
-		if float64(n)*s.levels.top*(1+slack) < need && o.extra != math.MaxUint8 {
-			continue
-		}
-		if s.levels.wideReaches(o, need) {
+		if o := &l.more[i]; s.reaches(o, sum) {
 			s.slot(part, sum, o.slot)
 		}
 	}
+}
+
+// reaches says whether a post may score enough with a part of a known sum.
+func (s *search) reaches(o *post, sum float64) bool {
+	need := s.cut*rootLow(o.squares) - sum
+	n := o.rest.common(&s.levels.up[0]) + o.twice.common(&s.levels.planes[0]) + int(o.extra)
+	if float64(n)*s.levels.top*(1+slack) < need && o.extra != math.MaxUint8 {
+		return false
+	}
+	return s.levels.wideReaches(o, need)
 }
 
 // slot computes the score of a name that has a part with a known sum.
@@ -274,7 +294,7 @@ func (s *search) slot(part uint32, sum float64, at uint32) {
 
 // score sums a part up.
 func (q *query) score(p *part) (sum float64) {
-	key := p.key
+	key := p.key[:2*p.n]
 	for i := 0; i+1 < len(key); i += 2 {
 		sum += q.weight[embed.Feature(key[i])|embed.Feature(key[i+1])<<8]
 	}

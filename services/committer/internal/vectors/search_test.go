@@ -49,6 +49,7 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 		o.Group, o.Groups = numbersOf, "test-1"
 		x, err := Open(t.Context(), st, graph, o)
 		require.NoError(rt, err)
+		setCommonFrom(t, rapid.SampledFrom([]uint32{1, 4, 30, 500}).Draw(rt, "common from"))
 		word := rapid.StringMatching(`[a-c]{1,6}|[0-9]{4}|anna|anne|smith|smyth|[a-z]{2,9}`)
 		name := rapid.Custom(func(rt *rapid.T) string {
 			return strings.Join(rapid.SliceOfN(word, 0, 6).Draw(rt, "words"), " ")
@@ -121,6 +122,7 @@ func anyUnit(seed uint64, size int) []float32 {
 func TestCrowdEqualsBruteForce(t *testing.T) {
 	for what, make := range makers {
 		t.Run(what, func(t *testing.T) {
+			setCommonFrom(t, 20)
 			x := openIndex(t)
 			c := newCrowd(11)
 			items := map[Ref]Item{}
@@ -133,6 +135,7 @@ func TestCrowdEqualsBruteForce(t *testing.T) {
 				names = append(names, it.Text)
 			}
 			require.NoError(t, x.Apply(t.Context(), b))
+			require.NotEmpty(t, x.shards[shardKey{Entity, "A"}].words.common.known)
 			some, compared := 0, 0
 			for i := range 150 {
 				v := hashed(c.slip(names[c.rnd.IntN(len(names))]))
@@ -149,6 +152,68 @@ func TestCrowdEqualsBruteForce(t *testing.T) {
 			require.Less(t, compared/75, 6000/4, "most names are never looked at")
 		})
 	}
+}
+
+// setCommonFrom for a test, which must not run beside others.
+func setCommonFrom(t *testing.T, n uint32) {
+	was := commonFrom
+	commonFrom = n
+	t.Cleanup(func() { commonFrom = was })
+}
+
+// TestCommonPartsComeAndGo: a bounded number of them, and the words of a name outlive the sweep of what is dead.
+func TestCommonPartsComeAndGo(t *testing.T) {
+	setCommonFrom(t, 15)
+	x, c, items := openIndex(t), newCrowd(3), map[Ref]Item{}
+	var b Batch
+	for i := range 4000 {
+		it := item(i, "A", c.name(c.organization))
+		items[it.Ref] = it
+		b.Upserts = append(b.Upserts, it)
+	}
+	require.NoError(t, x.Apply(t.Context(), b))
+	w := x.shards[shardKey{Entity, "A"}].words
+	before := len(w.common.known)
+	require.Greater(t, before, 20)
+	var gone Batch
+	for _, it := range b.Upserts[:2600] {
+		gone.Deletes = append(gone.Deletes, it.Ref)
+		delete(items, it.Ref)
+	}
+	require.NoError(t, x.Apply(t.Context(), gone))
+	w = x.shards[shardKey{Entity, "A"}].words
+	require.Len(t, w.slots, 1400)
+	require.NotEmpty(t, w.common.known)
+	of := func(name string) *slot {
+		for i := range w.slots {
+			if w.slots[i].id.String() == name {
+				return &w.slots[i]
+			}
+		}
+		return nil
+	}
+	withCommon, some := 0, 0
+	for _, it := range b.Upserts[2600:] {
+		s := of(it.ID)
+		if s.class > 0 {
+			withCommon++
+		}
+		var ws [][]embed.Feature
+		for _, p := range s.parts[:s.n] {
+			ws = append(ws, w.wordsOf(p)...)
+		}
+		require.ElementsMatch(t, embed.Hash{}.Words(it.Text), ws)
+	}
+	require.Greater(t, withCommon, 300)
+	for i := range 60 {
+		v := hashed(c.slip(b.Upserts[2600+i*20].Text))
+		drop := []float64{0.9, 0.8, 0.55}[i%3]
+		got, err := x.Search(t.Context(), Entity, "A", v, 50, drop)
+		require.NoError(t, err)
+		require.Equal(t, brute(items, Entity, "A", v, 50, drop), got)
+		some += len(got)
+	}
+	require.Greater(t, some, 60)
 }
 
 // numbersOf a name: its runs of digits, sorted.

@@ -17,7 +17,7 @@ import (
 // Let |x| be shared out among the parts, b1 + … + bm = |x|. Where u·Vj < t·bj for every part, the score is under t: what scores t or
 // more is found from some part with u·Vj of t·bj or more, whatever the shares. They are by squared lengths, so that a part has to be
 // covered by the query as well as a whole name; frequent parts get more than they can bring, at the cost of the rare ones, so that a name is
-// looked for under its rare words.
+// looked for under its rare words. What is said here of all parts is so of those that are not common (common.go).
 //
 // All parts are looked at in a first pass that takes a few nanoseconds for each: a count of the features that query and part share (matrix) gives an
 // upper bound of u·V. Under a part that is near enough, the names that have it are looked at in the same way, with their other parts. The bounds are
@@ -54,6 +54,7 @@ type words struct {
 	known  map[string]uint32 // key of a part → its place
 	groups []group           // parts by what they need
 	at     map[groupKey]int
+	common commons
 	dead   int
 	chains chains
 }
@@ -64,23 +65,28 @@ type slot struct {
 	parts   [maxParts]uint32
 	squares int32 // of the whole vector's length
 	n       uint8 // parts
+	class   uint8 // 0, or the first part is common: of this class
 	dead    bool
 }
 
 // part is some words, and the names that have them.
 type part struct {
-	key     string // its features, two bytes each, low one first
+	key     string // its features, two bytes each, low one first; of more words than one, then noFeature and the features of each word
 	squares int32
-	names   uint32
-	lists   []list
+	names   uint32 // that have it as a word
+	group   int32  // where it is in groups, and at which place in that; -1 before it is
+	place   int32
+	n       uint16       // features
+	least   [kinds]uint8 // the least share of the names of each class, 255 of none
+	lists   []list       // of names without a common part
+	light   []light      // names with one
+	posts   []post       // of light, when there are many
 }
 
 // list is names with a part; those with a higher share of it are apart, for they are hardly looked for here.
 type list struct {
 	over    bool  // these have overShare of it
 	step    uint8 // the least share of these
-	group   int32 // where it is in groups, and at which place in that; -1 before it is
-	place   int32
 	slots   []uint32
 	more    []post  // in place of slots when there are many
 	bunches []bunch // in place of both when there are more; names is then how many
@@ -98,63 +104,23 @@ type post struct {
 
 // groupKey is what parts of one group have in common.
 type groupKey struct {
-	bar   uint16 // least share of the length, times that of the part, in quarters rounded down
+	bar   uint16 // about what they need, in quarters rounded down
 	extra uint8  // features without a row
 }
 
-// group is parts with one bound.
+// group is parts that need about the same.
 type group struct {
 	groupKey
-	matrix matrix // empty while there are few
+	least  [kinds]float64 // least share of the length, times that of the part, of names of each class
+	matrix matrix         // empty while there are few
 	parts  []uint32
-	lists  []uint8 // of each part
 }
 
 func newWords(size int) *words {
-	return &words{size: size, known: map[string]uint32{}, at: map[groupKey]int{}}
+	return &words{size: size, known: map[string]uint32{}, at: map[groupKey]int{}, common: newCommons()}
 }
 
-// partsOf groups words into parts, in an order that does not depend on theirs.
-func partsOf(ws [][]embed.Feature) [][]embed.Feature {
-	order := func(a, b []embed.Feature) int { return cmp.Or(cmp.Compare(len(b), len(a)), slices.Compare(a, b)) }
-	ws = slices.Clone(ws)
-	slices.SortFunc(ws, order)
-	var out [][]embed.Feature
-	for i := 0; i < len(ws); {
-		j := i + 1
-		for j < len(ws) && slices.Equal(ws[i], ws[j]) {
-			j++
-		}
-		same := ws[i]
-		if j > i+1 {
-			same = slices.Concat(ws[i:j]...)
-		}
-		i = j
-		if len(out) < maxParts {
-			out = append(out, same)
-			continue
-		}
-		least := 0
-		for k := range out {
-			if len(out[k]) < len(out[least]) {
-				least = k
-			}
-		}
-		out[least] = slices.Concat(out[least], same)
-	}
-	slices.SortFunc(out, order)
-	return out
-}
-
-func pack(fs []embed.Feature) string {
-	b := make([]byte, 0, 2*len(fs))
-	for _, f := range fs {
-		b = append(b, byte(f), byte(f>>8))
-	}
-	return string(b)
-}
-
-func (p *part) len() int { return len(p.key) / 2 }
+func (p *part) len() int { return int(p.n) }
 func (p *part) at(i int) embed.Feature {
 	return embed.Feature(p.key[2*i]) | embed.Feature(p.key[2*i+1])<<8
 }
@@ -162,13 +128,8 @@ func (p *part) at(i int) embed.Feature {
 // add makes a name known and returns its slot. Names of one index have all a group, or none.
 func (x *words) add(id uuid, ws [][]embed.Feature, group uint64) uint32 {
 	at := uint32(len(x.slots))
-	s := slot{id: id}
-	ps := partsOf(ws)
-	for _, fs := range ps {
-		s.parts[s.n] = x.part(fs)
-		s.n++
-	}
-	s.squares = x.squaresOf(ps...)
+	s := x.split(ws)
+	s.id = id
 	x.slots = append(x.slots, s)
 	if group != 0 {
 		x.chains.add(group, at)
@@ -176,20 +137,30 @@ func (x *words) add(id uuid, ws [][]embed.Feature, group uint64) uint32 {
 	if s.squares == 0 {
 		return at // scores 0 with everything
 	}
-	shares, over := x.shares(&s)
-	for i, p := range s.parts[:s.n] {
-		x.post(p, shares[i], over[i], at)
+	for i, sh := range x.shares(&s) {
+		if sh.of > 0 {
+			x.post(s.parts[i], sh, at)
+		}
 	}
 	return at
 }
 
-// shares returns bj / |Vj| of each part, in steps, and which have overShare.
-func (x *words) shares(s *slot) (out [maxParts]uint8, over [maxParts]bool) {
+// share of a name's length.
+type share struct {
+	of   float64
+	step uint8 // times the name's length over the part's, in steps, rounded down
+	over bool  // it is overShare of what it would be
+}
+
+// shares of each part that is not common.
+func (x *words) shares(s *slot) (out [maxParts]share) {
 	var order []int
 	var all, left float64
 	for i, p := range s.parts[:s.n] {
-		order = append(order, i)
-		all += float64(x.parts[p].squares)
+		if i > 0 || s.class == 0 {
+			order = append(order, i)
+			all += float64(x.parts[p].squares)
+		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(x.parts[s.parts[b]].names, x.parts[s.parts[a]].names), cmp.Compare(a, b))
@@ -203,48 +174,43 @@ func (x *words) shares(s *slot) (out [maxParts]uint8, over [maxParts]bool) {
 		if p.names < frequent || rest-sq <= 0 || left-overShare*sq < underShare*(rest-sq) {
 			continue
 		}
-		times[i], over[i] = overShare, true
+		times[i], out[i].over = overShare, true
 		left, rest = left-overShare*sq, rest-sq
 	}
-	for i, p := range s.parts[:s.n] {
+	for _, i := range order {
 		if times[i] == 0 {
 			times[i] = left / rest
 		}
-		out[i] = uint8(min(math.MaxUint8, times[i]*root(x.parts[p].squares)*root(s.squares)/all*steps*(1-1e-9)))
+		sq := x.parts[s.parts[i]].squares
+		out[i].of = times[i] * float64(sq) / all
+		out[i].step = uint8(min(math.MaxUint8-1, times[i]*root(sq)*root(s.squares)/all*steps*(1-1e-9)))
 	}
-	return out, over
-}
-
-// part finds or makes a part.
-func (x *words) part(fs []embed.Feature) uint32 {
-	key := pack(fs)
-	p, ok := x.known[key]
-	if !ok {
-		p = uint32(len(x.parts))
-		x.known[key] = p
-		x.parts = append(x.parts, part{key: key, squares: x.squaresOf(fs)})
-	}
-	return p
+	return out
 }
 
 // post enters a slot under a part.
-func (x *words) post(p uint32, step uint8, over bool, at uint32) {
+func (x *words) post(p uint32, sh share, at uint32) {
 	pt := &x.parts[p]
-	if pt.squares == 0 {
-		return // contains nothing that could be found
+	s := &x.slots[at]
+	if pt.group < 0 || sh.step < pt.least[s.class] {
+		x.ungroup(pt)
+		pt.least[s.class] = sh.step
+		x.group(p)
 	}
-	pt.names++
-	i := slices.IndexFunc(pt.lists, func(l list) bool { return l.over == over })
+	if s.class > 0 {
+		pt.light = append(pt.light, light{slot: at, common: x.common.known[s.parts[0]], step: sh.step, share: uint8(min(math.MaxUint8, math.Ceil(sh.of*math.MaxUint8*(1+1e-9))))})
+		for n := len(pt.posts); len(pt.light) >= manyLight && n < len(pt.light); n++ {
+			pt.posts = append(pt.posts, x.postOf(p, pt.light[n].slot))
+		}
+		return
+	}
+	i := slices.IndexFunc(pt.lists, func(l list) bool { return l.over == sh.over })
 	if i < 0 {
 		i = len(pt.lists)
-		pt.lists = append(pt.lists, list{over: over, group: -1})
+		pt.lists = append(pt.lists, list{over: sh.over, step: sh.step})
 	}
 	l := &pt.lists[i]
-	if l.group < 0 || step < l.step {
-		x.ungroup(l)
-		l.step = step
-		x.group(p, uint8(i))
-	}
+	l.step = min(l.step, sh.step)
 	switch {
 	case l.bunches != nil:
 		x.enter(l, p, at)
@@ -271,21 +237,32 @@ func (x *words) enter(l *list, p, at uint32) {
 	l.names++
 }
 
-// group enters a list of a part where those are that need about the same.
-func (x *words) group(p uint32, l uint8) {
+// group enters a part where those are that need about the same.
+func (x *words) group(p uint32) {
 	pt := &x.parts[p]
 	rows, extra := rowsOf(x.featuresOf(p))
-	k := groupKey{quarters(float64(pt.lists[l].step) / steps * root(pt.squares)), extra}
+	var least [kinds]float64
+	need := math.Inf(1)
+	for c, step := range pt.least {
+		least[c] = math.Inf(1)
+		if step < math.MaxUint8 {
+			least[c] = float64(step) / steps * root(pt.squares) * (1 - 1e-9)
+			need = min(need, least[c]*usual[c])
+		}
+	}
+	k := groupKey{quarters(need), extra}
 	i, ok := x.at[k]
 	if !ok {
 		i = len(x.groups)
 		x.at[k] = i
-		x.groups = append(x.groups, group{groupKey: k})
+		x.groups = append(x.groups, group{groupKey: k, least: least})
 	}
 	g := &x.groups[i]
-	pt.lists[l].group, pt.lists[l].place = int32(i), int32(len(g.parts))
+	for c := range least {
+		g.least[c] = min(g.least[c], least[c])
+	}
+	pt.group, pt.place = int32(i), int32(len(g.parts))
 	g.parts = append(g.parts, p)
-	g.lists = append(g.lists, l)
 	switch {
 	case g.matrix.n > 0:
 		g.matrix.add(&rows)
@@ -297,21 +274,21 @@ func (x *words) group(p uint32, l uint8) {
 	}
 }
 
-// ungroup takes a list out of its group; the group's last one takes its place.
-func (x *words) ungroup(l *list) {
-	if l.group < 0 {
+// ungroup takes a part out of its group; the group's last one takes its place.
+func (x *words) ungroup(pt *part) {
+	if pt.group < 0 {
 		return
 	}
-	g := &x.groups[l.group]
-	at, last := int(l.place), len(g.parts)-1
+	g := &x.groups[pt.group]
+	at, last := int(pt.place), len(g.parts)-1
 	if g.matrix.n > 0 {
 		rows, _ := rowsOf(x.featuresOf(g.parts[at]))
 		end, _ := rowsOf(x.featuresOf(g.parts[last]))
 		g.matrix.replace(at, &rows, &end)
 	}
-	g.parts[at], g.lists[at] = g.parts[last], g.lists[last]
-	x.parts[g.parts[at]].lists[g.lists[at]].place = int32(at)
-	g.parts, g.lists = g.parts[:last], g.lists[:last]
+	g.parts[at] = g.parts[last]
+	x.parts[g.parts[at]].place = int32(at)
+	g.parts = g.parts[:last]
 }
 
 // postOf makes the entry of a slot under one of its parts.
@@ -390,7 +367,7 @@ func (x *words) tidy(moved func(id uuid, at uint32)) *words {
 		}
 		var ws [][]embed.Feature
 		for _, p := range s.parts[:s.n] {
-			ws = append(ws, x.featuresOf(p))
+			ws = append(ws, x.wordsOf(p)...)
 		}
 		moved(s.id, out.add(s.id, ws, x.chains.of(uint32(i))))
 	}
@@ -399,10 +376,10 @@ func (x *words) tidy(moved func(id uuid, at uint32)) *words {
 
 // bytes is about what x takes in memory.
 func (x *words) bytes() int64 {
-	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*48 + int64(len(x.known))*40 + x.chains.bytes()
+	n := int64(cap(x.slots))*40 + int64(cap(x.parts))*120 + int64(len(x.known))*40 + x.chains.bytes() + x.common.bytes()
 	for i := range x.parts {
 		p := &x.parts[i]
-		n += int64(len(p.key)) + int64(cap(p.lists))*96
+		n += int64(len(p.key)) + int64(cap(p.lists))*88 + int64(cap(p.light))*8 + int64(cap(p.posts))*104
 		for _, l := range p.lists {
 			n += int64(cap(l.slots))*4 + int64(cap(l.more))*104 + int64(cap(l.bunches))*80
 			for _, c := range l.bunches {
@@ -412,7 +389,7 @@ func (x *words) bytes() int64 {
 	}
 	for i := range x.groups {
 		g := &x.groups[i]
-		n += 100 + g.matrix.bytes() + int64(cap(g.parts))*5
+		n += g.bytes()
 	}
 	return n
 }

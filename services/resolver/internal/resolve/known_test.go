@@ -50,6 +50,16 @@ func TestKnownIdentities(t *testing.T) {
 	require.Equal(t, id("Person", "ada lovelace"), res.Assertions.Candidates[0].SourceEntity)
 }
 
+// What is written as the name of an entry is that entry, also where the document has a longer name beside it.
+func TestAnEntrysOwnNameIsNoShortForm(t *testing.T) {
+	short := graph.EntityItem{Type: "Organization", Name: "Acme", Of: "Acme Ltd", Start: 20, End: 24, Confidence: 0.9, Extractor: "rules"}
+	res := runKnown(t, Known{{"Organization", "acme"}: {Key: "acme"}, {"Organization", "acme ltd"}: {Key: "acme ltd"}}, graph.ChunkItems{Entities: []graph.EntityItem{
+		{Type: "Organization", Name: "Acme Ltd", Start: 0, End: 8, Confidence: 0.9, Extractor: "rules"}, short}})
+	require.Len(t, res.Assertions.Entities, 2)
+	place(t, res, "Organization", "acme")
+	require.Equal(t, 2, res.Known)
+}
+
 func TestNamesOfAnExtraction(t *testing.T) {
 	short := person("Byron", 40)
 	short.Of = "Ada  Byron"
@@ -58,7 +68,7 @@ func TestNamesOfAnExtraction(t *testing.T) {
 		{Index: 1, Entities: []graph.EntityItem{short, blank, {Type: "Organization", Name: "Acme"}}},
 		{Index: 0, Entities: []graph.EntityItem{person("ADA BYRON", 0), person("Bob", 5)}},
 	}})
-	require.Equal(t, []Name{{"Organization", "acme"}, {"Person", "ada byron"}, {"Person", "bob"}}, got)
+	require.Equal(t, []Name{{"Organization", "acme"}, {"Person", "ada byron"}, {"Person", "bob"}, {"Person", "byron"}}, got)
 	require.Empty(t, Names(graph.Extraction{}))
 }
 

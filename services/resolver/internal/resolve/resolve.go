@@ -44,15 +44,17 @@ type Entry struct {
 // Known is what the registry says of a document's names; one that is not in it is nobody's.
 type Known map[Name]Entry
 
-// Names are the names by which the mentions of an extraction are identified, each once, sorted.
+// Names are the names by which the mentions of an extraction are identified, and as they are written, each once, sorted.
 func Names(ex graph.Extraction) []Name {
 	d := &document{folds: map[string]string{}}
 	seen := map[Name]bool{}
 	for i := range ex.Chunks {
 		for k := range ex.Chunks[i].Entities {
 			e := &ex.Chunks[i].Entities[k]
-			if key := d.identifying(e); key != "" {
-				seen[Name{e.Type, key}] = true
+			for _, key := range []string{d.identifying(e), d.fold(e.Name)} {
+				if key != "" {
+					seen[Name{e.Type, key}] = true
+				}
 			}
 		}
 	}
@@ -207,6 +209,12 @@ func (d *document) mention(c *chunk, e *graph.EntityItem) int {
 	if n.Key == "" {
 		d.dropped.add(graph.Dropped{Kind: graph.KindEntity, Label: e.Type, Reason: graph.ReasonBadName, Count: 1})
 		return -1
+	}
+	// What is written is the name of an entry: then it is no short form of another name, whatever the document has beside it.
+	if own := (Name{e.Type, d.fold(e.Name)}); own != n {
+		if said, ok := d.known[own]; ok && !said.Ambiguous && said.Key == own.Key {
+			n = own
+		}
 	}
 	said, told := d.known[n]
 	if told && !said.Ambiguous {
