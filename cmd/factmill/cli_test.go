@@ -134,7 +134,6 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"review", "list", "--state", "open"}, `--state is "open"`},
 		{[]string{"review", "approve"}, "say what to approve: --id or --key"},
 		{[]string{"review", "reject", "--id", "x", "--key", "y"}, "say what to reject: --id or --key"},
-		{[]string{"review", "approve", "--label", "Person"}, "say of which kind: --kind entity, relation, property or match"},
 		{[]string{"review", "approve", "--kind", "entity", "--schema", "x.yaml"}, `--schema is "x.yaml"`},
 		{[]string{"review", "prune", "--apply"}, "say what to prune: --rejected"},
 		{[]string{"review", "edit", "x"}, "say what to change: --set name=value"},

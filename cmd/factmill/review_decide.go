@@ -46,7 +46,7 @@ back.`)
 func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
-		Use: verb + " (--id ID… | --key KEY… | --kind KIND… [--label L] [--min-count N] [--min-score S])", Short: short, Args: noArgs, Long: long,
+		Use: verb + " (--id ID… | --key KEY… | [--kind KIND…] [--label L] [--min-count N] [--min-score S])", Short: short, Args: noArgs, Long: long,
 		Example: "  factmill review " + verb + " --key 'entity|spacecraft|dragon' --reason 'seen in three reports'\n  factmill review " + verb + " --kind entity --label Spacecraft --min-count 3\n" +
 			"  factmill review " + verb + " --id 6a0f… --reason 'one letterhead'\n  factmill review " + verb + " --kind match --label Organization --min-score 0.95",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -72,7 +72,7 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	}
 	f.StringSliceVar(&d.ids, "id", nil, "the item's `id`; repeats")
 	f.StringArrayVar(&d.keys, "key", nil, "the item's `key`; repeats")
-	f.StringSliceVar(&d.query.Kinds, "kind", nil, "all entity, relation or property candidates, or match: that the following choose")
+	f.StringSliceVar(&d.query.Kinds, "kind", nil, "entity, relation, property (the default: all three) or match: all that the following choose")
 	f.StringVar(&d.query.Label, "label", "", "only those of this `label`")
 	f.Float64Var(&d.query.MinScore, "min-score", 0, "only with at least this confidence; of a match its score (0 to 1)")
 	f.IntVar(&d.query.MinCount, "min-count", 0, "only seen at least this often; of a match: whose entities are in at least this many documents")
@@ -106,9 +106,6 @@ func (c *cli) decision(cmd *cobra.Command, verb string, d decision) (map[string]
 	case len(d.keys) > 0 && len(d.ids) == 0 && !filters:
 		m["keys"] = d.keys
 	case filters && len(d.ids)+len(d.keys) == 0:
-		if len(d.query.Kinds) == 0 {
-			return nil, fmt.Errorf("say of which kind: --kind entity, relation, property or match")
-		}
 		q, err := listRequest(d.query, d.state)
 		if err != nil {
 			return nil, err
@@ -122,7 +119,7 @@ func (c *cli) decision(cmd *cobra.Command, verb string, d decision) (map[string]
 		}
 		m["query"] = q
 	default:
-		return nil, fmt.Errorf("say what to %s: --id or --key, or --kind with --label, --min-count, --min-score; factmill review list shows what waits", verb)
+		return nil, fmt.Errorf("say what to %s: --id or --key, or a choice by --kind, --label, --min-count, --min-score; factmill review list shows what waits", verb)
 	}
 	if d.as != "" {
 		m["decision"] = d.as

@@ -14,6 +14,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
+	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -193,6 +194,35 @@ func TestEndsAreResolved(t *testing.T) {
 	r.read("d", "Person:Mercury", "Person:Ada")
 	require.Equal(t, []string{key(knows)}, r.approve(key(knows)).Outcome.Changed, "it is worked out anew")
 	require.Equal(t, []string{key(knows)}, r.reject(key(knows)).Outcome.Changed, "rejecting needs no ends")
+	r.verified()
+}
+
+// Entities of one name that are linked are one end.
+func TestLinkedEndsAreOne(t *testing.T) {
+	r := newRoom(t)
+	alias := func(doc, name string) { // an entity that is written Norrin there
+		r.read(doc, "Organization:"+name)
+		r.txn(func(txn *store.Txn) error {
+			r.order++
+			text := "Norrin is old."
+			_, err := txn.Apply(t.Context(), store.DocChange{Decision: graph.NewVersion, Meta: graph.Meta{Key: doc + "2", ID: fingerprint.DocumentID(doc + "2")}, SchemaFP: "s", ChunkerFP: "c", ExtractionFP: "e",
+				Text: text, ContentHash: fingerprint.ContentHash(text), Order: graph.Order{Time: r.order}, Chunks: []graph.Chunk{{End: len(text), Content: "text", Tokens: 1}},
+				Assertions: graph.Assertions{Entities: []graph.EntityRef{{ID: entityID("Organization:" + name), Label: "Organization", Key: fingerprint.Fold(name)}},
+					Chunks: []graph.ChunkAssertions{{Mentions: []graph.Mention{{Name: "Norrin", End: 6, Confidence: 0.9, Extractor: "rules"}}}}}})
+			return err
+		})
+	}
+	alias("a", "Norrin Works")
+	alias("b", "Norrin Labs")
+	owns := "relation OWNS Ada > Norrin"
+	r.read("c", "Person:Ada", owns)
+	key := candidate(owns).Key
+	require.Equal(t, map[string]string{key: "endpoint_ambiguous"}, r.approve(key).Outcome.Skipped)
+	r.txn(func(txn *store.Txn) error {
+		_, err := txn.PutMatch(store.Match{A: entityID("Organization:Norrin Works"), B: entityID("Organization:Norrin Labs"), Method: "x", Score: 1, Found: store.MatchActive})
+		return err
+	})
+	require.Equal(t, []string{key}, r.approve(key).Outcome.Changed)
 	r.verified()
 }
 

@@ -130,13 +130,43 @@ func (e *Ends) resolve(x end) (answer, error) {
 		return answer{}, err
 	}
 	hits = best(hits, func(n store.NamedEntity) bool { return n.Label == x.label }, func(n store.NamedEntity) bool { return n.Full })
-	switch {
-	case len(hits) == 1:
-		return e.entity(hits[0].Label, hits[0].ID), nil
-	case len(hits) > 1:
-		return answer{why: api.EndpointAmbiguous}, nil
+	if len(hits) == 0 {
+		return e.candidate(x)
 	}
-	return e.candidate(x)
+	if one, err := e.linked(hits); err != nil || !one {
+		return answer{why: api.EndpointAmbiguous}, err
+	}
+	return e.entity(hits[0].Label, hits[0].ID), nil
+}
+
+// maxAlike entities of one name are looked at for links.
+const maxAlike = 20
+
+// linked says whether entities are linked to each other: they are read as one then.
+func (e *Ends) linked(hits []store.NamedEntity) (bool, error) {
+	if len(hits) > maxAlike {
+		return false, nil
+	}
+	in := map[string]bool{hits[0].ID: true}
+	for grew := true; grew && len(in) < len(hits); {
+		grew = false
+		for _, h := range hits {
+			if in[h.ID] {
+				continue
+			}
+			for id := range in {
+				m, ok, err := e.sn.Match(id, h.ID)
+				if err != nil {
+					return false, err
+				}
+				if ok && m.Linked() {
+					in[h.ID], grew = true, true
+					break
+				}
+			}
+		}
+	}
+	return len(in) == len(hits), nil
 }
 
 // best narrows a list by each test that any of it meets.

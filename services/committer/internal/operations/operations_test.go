@@ -102,3 +102,52 @@ func TestOnceTogether(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, int64(1), calls.Load())
 }
+
+// A request of several commits that is interrupted goes on behind its last one, in the next process too; once it is done, its reply stands.
+func TestSteps(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir)
+	_, ok := st.Graph("g", true)
+	require.True(t, ok)
+	broken := errors.New("broken")
+	type state struct{ Done int }
+	steps := func(o *operations.Operations, id string, value, failAt int) (reply string, s state, err error) {
+		err = o.Steps(t.Context(), "g", "many", id, request{value}, &reply, &s, func(remember func(bool) ([]store.Op, error)) (bool, error) {
+			if s.Done == failAt {
+				return false, broken
+			}
+			s.Done++
+			done := s.Done == value
+			if done {
+				reply = "all"
+			}
+			ops, err := remember(done)
+			require.NoError(t, err)
+			return done, st.Write(t.Context(), ops, true)
+		})
+		return reply, s, err
+	}
+	_, _, err := steps(operations.New(st), "a", 5, 3)
+	require.ErrorIs(t, err, broken)
+	require.NoError(t, st.Close())
+	st = open(t, dir)
+	defer func() { require.NoError(t, st.Close()) }()
+	o := operations.New(st)
+	_, _, err = steps(o, "a", 6, -1)
+	var e *api.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "operation_reused", e.Code, "another body, while it is under way too")
+	_, _, err = steps(o, "a", 5, 3)
+	require.ErrorIs(t, err, broken, "it begins behind the third commit")
+	reply, s, err := steps(o, "a", 5, -1)
+	require.NoError(t, err)
+	require.Equal(t, []any{"all", 5}, []any{reply, s.Done})
+	reply, s, err = steps(o, "a", 5, 0)
+	require.NoError(t, err)
+	require.Equal(t, []any{"all", 0}, []any{reply, s.Done}, "nothing runs")
+	_, _, err = steps(o, "", 5, 3)
+	require.ErrorIs(t, err, broken)
+	_, s, err = steps(o, "", 5, -1)
+	require.NoError(t, err)
+	require.Equal(t, 5, s.Done, "without an id nothing is remembered")
+}
