@@ -51,7 +51,7 @@ func TestCandidateDecisionsStay(t *testing.T) {
 	g := open[bobAtOrva+" pending"]
 	require.Equal(t, []int{2, 2}, []int{g.Count, g.Documents})
 
-	r := ask[api.DecideReply](f.cluster, "g", "review.reject", api.ReviewDecide{IDs: g.IDs[:1], Actor: "eva", Reason: "hearsay", Revision: g.Revision})
+	r := ask[api.DecideReply](f.cluster, "g", "review.reject", api.ReviewDecide{IDs: g.IDs[:1], Actor: "eva", Reason: "hearsay", Revision: &g.Revision})
 	require.Equal(t, []string{bobAtOrva}, r.Outcome.Changed)
 	for range 6 { // whichever replica answers
 		require.NotContains(t, f.candidateGroups("g", "pending"), bobAtOrva+" pending")

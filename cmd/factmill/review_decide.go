@@ -124,7 +124,7 @@ func (c *cli) decision(cmd *cobra.Command, verb string, d decision) (map[string]
 	if d.as != "" {
 		m["decision"] = d.as
 	}
-	if d.revision != 0 {
+	if cmd.Flags().Changed("revision") {
 		m["revision"] = d.revision
 	}
 	return m, c.who(m, d)

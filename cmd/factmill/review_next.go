@@ -154,9 +154,7 @@ func (w *walk) one(ctx context.Context, g api.Group, left int) error {
 // decide takes a decision. One that the service refuses is told, and the walk goes on.
 func (w *walk) decide(ctx context.Context, verb string, g api.Group, count *int) error {
 	m := map[string]any{"keys": []string{g.Key}}
-	if g.Revision != 0 {
-		m["revision"] = g.Revision
-	}
+	m["revision"] = g.Revision
 	if err := w.c.who(m, w.d); err != nil {
 		return err
 	}

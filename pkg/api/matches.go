@@ -139,11 +139,12 @@ type MatchDecide struct {
 	Query    *MatchFilter `json:"query,omitempty"`
 	Decision string       `json:"decision"` // same, different, undo
 	// Record is the audit record of the decision that is taken back.
-	Record    string `json:"record,omitempty"`
-	Actor     string `json:"actor"`
-	Reason    string `json:"reason,omitempty"`
-	Revision  uint64 `json:"revision,omitempty"`
-	RequestID string `json:"request_id,omitempty"`
+	Record string `json:"record,omitempty"`
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"`
+	// Revision that the item must still be at; 0 is a match that nobody decided. Absent: whatever it is at.
+	Revision  *uint64 `json:"revision,omitempty"`
+	RequestID string  `json:"request_id,omitempty"`
 }
 
 // Outcome of a decision: keys of what changed, and by id or key, as it was asked for, why something did not.
@@ -179,11 +180,12 @@ type ReviewDecide struct {
 	Keys  []string    `json:"keys,omitempty"`
 	Query *ReviewList `json:"query,omitempty"`
 	// Decision is what approving or rejecting means; for a match same or different, which is meant when it is absent.
-	Decision  string `json:"decision,omitempty"`
-	Actor     string `json:"actor"`
-	Reason    string `json:"reason,omitempty"`
-	Revision  uint64 `json:"revision,omitempty"`
-	RequestID string `json:"request_id,omitempty"`
+	Decision string `json:"decision,omitempty"`
+	Actor    string `json:"actor"`
+	Reason   string `json:"reason,omitempty"`
+	// Revision that the item must still be at; 0 is a match that nobody decided. Absent: whatever it is at.
+	Revision  *uint64 `json:"revision,omitempty"`
+	RequestID string  `json:"request_id,omitempty"`
 }
 
 // ReviewUndo takes a decision back, by the id of its audit record.

@@ -75,7 +75,10 @@ func (d *desk) decideCandidates(ctx context.Context, graphName string, req api.R
 	if req.Decision != "" && req.Decision != verb {
 		return nil, api.Errorf(400, "bad_value", "decision is %.40q: a candidate is approved or rejected, which the verb says", req.Decision)
 	}
-	out := api.CandidatesDecide{IDs: req.IDs, Keys: req.Keys, Decision: verb, Actor: req.Actor, Reason: req.Reason, Revision: req.Revision, RequestID: req.RequestID}
+	out := api.CandidatesDecide{IDs: req.IDs, Keys: req.Keys, Decision: verb, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID}
+	if req.Revision != nil {
+		out.Revision = *req.Revision
+	}
 	if req.Query != nil {
 		q, err := d.candidateQuery(ctx, graphName, *req.Query)
 		if err != nil {

@@ -317,7 +317,7 @@ func TestDecisionsAreForwarded(t *testing.T) {
 	_, err = d.undo(t.Context(), "g", []byte(`{"decision":"rec","actor":"bo","reason":"slip"}`))
 	require.NoError(t, err)
 	require.Equal(t, []api.MatchDecide{
-		{Keys: []string{"match|1"}, Decision: "same", Actor: "eva", Reason: "r", RequestID: "x", Revision: 4},
+		{Keys: []string{"match|1"}, Decision: "same", Actor: "eva", Reason: "r", RequestID: "x", Revision: new(uint64(4))},
 		{IDs: []string{"m1"}, Decision: "different", Actor: "eva"},
 		{Query: &api.MatchFilter{States: []string{"pending"}, Label: "l", MinScore: 0.5, MinCount: 2}, Decision: "different", Actor: "eva"},
 		{Query: &api.MatchFilter{}, Decision: "same", Actor: "eva"},

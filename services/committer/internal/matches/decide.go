@@ -40,7 +40,7 @@ func check(req api.MatchDecide) error {
 		return api.Errorf(400, "bad_value", "actor must be a name of at most %d bytes, without control characters", api.MaxActor)
 	case len(req.Reason) > api.MaxReason || !utf8.ValidString(req.Reason):
 		return api.Errorf(400, "bad_value", "reason must be a text of at most %d bytes", api.MaxReason)
-	case req.Revision != 0 && len(req.IDs)+len(req.Keys) != 1:
+	case req.Revision != nil && len(req.IDs)+len(req.Keys) != 1:
 		return api.Errorf(400, "bad_value", "revision is that of one match: give it with one id or key")
 	}
 	return nil
@@ -197,8 +197,8 @@ func (w *deciding) targets() (out []target, err error) {
 	if len(out) == 0 {
 		return nil, notFound(w.graph, strings.Join(append(w.req.IDs, w.req.Keys...), " "))
 	}
-	if rev := w.req.Revision; rev != 0 && out[0].verdict.Seq != rev {
-		return nil, api.Errorf(409, "stale_revision", "match %s is at revision %d, not %d: somebody decided meanwhile; look again", keyOf(out[0].match), out[0].verdict.Seq, rev)
+	if rev := w.req.Revision; rev != nil && out[0].verdict.Seq != *rev {
+		return nil, api.Errorf(409, "stale_revision", "match %s is at revision %d, not %d: somebody decided meanwhile; look again", keyOf(out[0].match), out[0].verdict.Seq, *rev)
 	}
 	return out, nil
 }

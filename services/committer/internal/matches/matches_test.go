@@ -336,8 +336,9 @@ func TestDecide(t *testing.T) {
 	require.Equal(t, again, r.decide(api.MatchDecide{IDs: []string{ltd}, Decision: "same", Actor: "bo", RequestID: "r2"}))
 	require.Len(t, r.audited(), 2)
 	rev := r.list(api.MatchesList{Limit: 1, MatchFilter: api.MatchFilter{States: []string{"approved"}}}).Groups[0].Revision
-	require.Equal(t, "409 stale_revision", r.refused(api.MatchDecide{IDs: []string{ltd}, Decision: "different", Actor: "bo", Revision: rev + 1}))
-	r.decide(api.MatchDecide{IDs: []string{ltd}, Decision: "different", Actor: "bo", Revision: rev})
+	require.Equal(t, "409 stale_revision", r.refused(api.MatchDecide{IDs: []string{ltd}, Decision: "different", Actor: "bo", Revision: new(rev + 1)}))
+	require.Equal(t, "409 stale_revision", r.refused(api.MatchDecide{IDs: []string{ltd}, Decision: "different", Actor: "bo", Revision: new(uint64)}), "nobody had decided it")
+	r.decide(api.MatchDecide{IDs: []string{ltd}, Decision: "different", Actor: "bo", Revision: new(rev)})
 	require.Equal(t, api.StateRejected, r.states()[ltd])
 
 	// By query: what is left unclear of one label.
@@ -356,7 +357,7 @@ func TestDecide(t *testing.T) {
 			{IDs: []string{ltd}, Decision: "same", Actor: "a\nb"}, {IDs: []string{ltd}, Decision: "same", Actor: strings.Repeat("a", 201)},
 			{IDs: []string{ltd}, Decision: "same", Actor: "a", Reason: strings.Repeat("a", 2001)}, {IDs: []string{ltd}, Decision: "maybe", Actor: "a"},
 			{IDs: []string{ltd}, Actor: "a"}, {Decision: "same", Actor: "a"}, {IDs: []string{ltd}, Keys: []string{"x"}, Decision: "same", Actor: "a"},
-			{Query: &q, Decision: "undo", Actor: "a"}, {Record: "x", Decision: "same", Actor: "a"}, {Query: &q, Revision: 1, Decision: "same", Actor: "a"},
+			{Query: &q, Decision: "undo", Actor: "a"}, {Record: "x", Decision: "same", Actor: "a"}, {Query: &q, Revision: new(uint64(1)), Decision: "same", Actor: "a"},
 			{Query: &api.MatchFilter{States: []string{"so-so"}}, Decision: "same", Actor: "a"},
 		},
 		"404 match_not_found":    {{IDs: []string{unknown}, Decision: "same", Actor: "a"}, {Keys: []string{"match|x|y", "entity|a|b"}, Decision: "undo", Actor: "a"}},
