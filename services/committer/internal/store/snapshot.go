@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/services/committer/internal/lexical"
 )
 
@@ -279,24 +280,46 @@ func (sn *Snapshot) ChunkRef(chunkID string) (ref ChunkRef, ok bool, err error) 
 	return ref, true, err
 }
 
-// OpenChunks calls fn for each chunk of an open version, by id, behind an id ("": all).
+// OpenChunks calls fn for each chunk of an open version, document by document, behind a chunk of an open version ("": all; behind another one's
+// document's first).
 func (sn *Snapshot) OpenChunks(after string, fn func(id string) error) error {
-	var from key
-	if v, ok := parseID(after); ok {
-		from = sn.key(spaceChunk).id(v).next()
+	key, next := "", 0
+	if after != "" {
+		ref, ok, err := sn.ChunkRef(after)
+		if err != nil {
+			return err
+		}
+		if ok {
+			d, _, err := sn.Doc(ref.DocID)
+			if err != nil {
+				return err
+			}
+			if key = d.Meta.Key; ref.Open {
+				next = ref.Index + 1
+			}
+			if err := sn.chunksOf(d, next, fn); err != nil {
+				return stopped(err)
+			}
+		}
 	}
-	return sn.scan(sn.key(spaceChunk), from, func(k key, v []byte) error {
-		kr, r := readKey(k), reader{b: v}
-		ref := ChunkRef{DocID: r.id().String(), Version: r.uint(), Index: r.uint()}
-		if err := r.err("chunk"); err != nil {
+	return sn.Docs(key, func(d Doc) error { return sn.chunksOf(d, 0, fn) })
+}
+
+// chunksOf calls fn for the chunks of a document's open version from one on.
+func (sn *Snapshot) chunksOf(d Doc, from int, fn func(id string) error) error {
+	if !d.Open {
+		return nil
+	}
+	v, ok, err := sn.Version(d.Meta.ID, d.Version)
+	if err != nil || !ok {
+		return err
+	}
+	for i := from; i < len(v.Chunks); i++ {
+		if err := fn(fingerprint.ChunkID(d.Meta.ID, v.ContentHash, v.ChunkerFP, i)); err != nil {
 			return err
 		}
-		open, err := sn.isOpen(ref)
-		if err != nil || !open {
-			return err
-		}
-		return fn(kr.id().String())
-	})
+	}
+	return nil
 }
 
 func (sn *Snapshot) isOpen(ref ChunkRef) (bool, error) {

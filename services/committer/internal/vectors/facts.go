@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -12,18 +13,21 @@ import (
 type Facts struct {
 	st    *store.Store
 	graph string
+
+	mu   sync.Mutex
+	last *opened // the version whose chunks were asked for last: pages of them come one behind the other; guarded by mu
 }
 
 var (
-	_ Feed  = Facts{}
-	_ Texts = Facts{}
+	_ Feed  = (*Facts)(nil)
+	_ Texts = (*Facts)(nil)
 )
 
 // NewFacts of a graph, which need not exist yet.
-func NewFacts(st *store.Store, graph string) Facts { return Facts{st, graph} }
+func NewFacts(st *store.Store, graph string) *Facts { return &Facts{st: st, graph: graph} }
 
 // Head implements Feed.
-func (f Facts) Head(context.Context) (uint64, error) {
+func (f *Facts) Head(context.Context) (uint64, error) {
 	seq, err := f.st.Seq(f.graph)
 	if errors.Is(err, store.ErrNoGraph) {
 		return 0, nil
@@ -32,7 +36,7 @@ func (f Facts) Head(context.Context) (uint64, error) {
 }
 
 // After implements Feed.
-func (f Facts) After(ctx context.Context, seq uint64, offset, limit int) (p Page, err error) {
+func (f *Facts) After(ctx context.Context, seq uint64, offset, limit int) (p Page, err error) {
 	p.Through = seq
 	// Read before the rows: commits that come meanwhile are of a later page.
 	head, err := f.Head(ctx)
@@ -64,7 +68,7 @@ func (f Facts) After(ctx context.Context, seq uint64, offset, limit int) (p Page
 }
 
 // All implements Feed.
-func (f Facts) All(ctx context.Context, after Ref, limit int) (out []Ref, err error) {
+func (f *Facts) All(ctx context.Context, after Ref, limit int) (out []Ref, err error) {
 	sn, err := f.st.Snapshot(f.graph, 0)
 	if errors.Is(err, store.ErrNoGraph) {
 		return nil, nil
@@ -94,7 +98,7 @@ func (f Facts) All(ctx context.Context, after Ref, limit int) (out []Ref, err er
 }
 
 // Load implements Texts.
-func (f Facts) Load(ctx context.Context, refs []Ref) (out []*Text, err error) {
+func (f *Facts) Load(ctx context.Context, refs []Ref) (out []*Text, err error) {
 	out = make([]*Text, len(refs))
 	sn, err := f.st.Snapshot(f.graph, 0)
 	if errors.Is(err, store.ErrNoGraph) {
@@ -104,7 +108,6 @@ func (f Facts) Load(ctx context.Context, refs []Ref) (out []*Text, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sn.Close()) }()
-	docs := map[string]*opened{}
 	for i, r := range refs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -119,7 +122,7 @@ func (f Facts) Load(ctx context.Context, refs []Ref) (out []*Text, err error) {
 				out[i] = &Text{Label: e.Label, Text: e.Display()}
 			}
 		case Chunk:
-			if out[i], err = chunkText(sn, docs, r.ID); err != nil {
+			if out[i], err = f.chunk(sn, r.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -127,29 +130,22 @@ func (f Facts) Load(ctx context.Context, refs []Ref) (out []*Text, err error) {
 	return out, nil
 }
 
-// opened is a version whose chunks are embedded one after the other.
+// opened is a version whose chunks are embedded one after the other. What a version has does not change.
 type opened struct {
+	doc     string
 	version store.Version
 	text    string
 }
 
-// chunkText is a chunk's text behind the header that it repeats; nil when no open version has it.
-func chunkText(sn *store.Snapshot, docs map[string]*opened, id string) (*Text, error) {
+// chunk is a chunk's text behind the header that it repeats; nil when no open version has it.
+func (f *Facts) chunk(sn *store.Snapshot, id string) (*Text, error) {
 	ref, ok, err := sn.ChunkRef(id)
 	if err != nil || !ok || !ref.Open {
 		return nil, err
 	}
-	d := docs[ref.DocID]
-	if d == nil {
-		d = &opened{}
-		if d.version, ok, err = sn.Version(ref.DocID, ref.Version); err == nil && ok {
-			d.text, ok, err = sn.Text(ref.DocID, ref.Version)
-		}
-		if err != nil || !ok {
-			return nil, err
-		}
-		clear(docs) // chunks of a document come together
-		docs[ref.DocID] = d
+	d, err := f.open(sn, ref)
+	if err != nil || d == nil {
+		return nil, err
 	}
 	if ref.Index >= len(d.version.Chunks) {
 		return nil, fmt.Errorf("%w: chunk %s is the %dth of %d", store.ErrCorrupt, id, ref.Index, len(d.version.Chunks))
@@ -160,4 +156,22 @@ func chunkText(sn *store.Snapshot, docs map[string]*opened, id string) (*Text, e
 		text = c.Prefix + "\n" + text
 	}
 	return &Text{Text: text}, nil
+}
+
+func (f *Facts) open(sn *store.Snapshot, ref store.ChunkRef) (*opened, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d := f.last; d != nil && d.doc == ref.DocID && d.version.Version == ref.Version {
+		return d, nil
+	}
+	v, ok, err := sn.Version(ref.DocID, ref.Version)
+	if err != nil || !ok {
+		return nil, err
+	}
+	text, ok, err := sn.Text(ref.DocID, ref.Version)
+	if err != nil || !ok {
+		return nil, err
+	}
+	f.last = &opened{ref.DocID, v, text}
+	return f.last, nil
 }
