@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/embed"
+	"github.com/factmill/factmill/services/committer/internal/crowd"
 )
 
 // TestGroupsSurviveARestart, and are not used when the grouping is another one.
@@ -63,14 +64,14 @@ func TestBigGroupsEqualBruteForce(t *testing.T) {
 	o.Group, o.Groups = numbersOf, "digits-1"
 	x, err := Open(t.Context(), st, g, o)
 	require.NoError(t, err)
-	c := newCrowd(3)
+	c := crowd.New(3)
 	items := map[Ref]Item{}
 	for round := range 2 {
 		var b Batch
 		for i := range 5000 {
-			name := c.name(c.organization) + " 2019"
+			name := c.Name(c.Organization) + " 2019"
 			if i%4 == 0 {
-				name = fmt.Sprintf("%s %d", c.name(c.organization), i*(round+1))
+				name = fmt.Sprintf("%s %d", c.Name(c.Organization), i*(round+1))
 			}
 			it := item(i, "A", name)
 			b.Upserts = append(b.Upserts, it)
@@ -87,7 +88,7 @@ func TestBigGroupsEqualBruteForce(t *testing.T) {
 	}
 	require.Greater(t, len(group), shortChain)
 	for i := range 60 {
-		name := c.slip(some[i].Text)
+		name := c.Slip(some[i].Text)
 		if numbersOf("", name) != "2019" {
 			continue
 		}

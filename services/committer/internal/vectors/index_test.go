@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/embed"
+	"github.com/factmill/factmill/services/committer/internal/crowd"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -239,11 +240,11 @@ func BenchmarkOpen(b *testing.B) {
 		n, err = strconv.Atoi(s)
 		require.NoError(b, err)
 	}
-	x, c := openIndex(b), newCrowd(5)
+	x, c := openIndex(b), crowd.New(5)
 	for at := 0; at < n; at += 5000 {
 		var batch Batch
 		for i := at; i < min(n, at+5000); i++ {
-			batch.Upserts = append(batch.Upserts, item(i, "Person", c.name(c.person)))
+			batch.Upserts = append(batch.Upserts, item(i, "Person", c.Name(c.Person)))
 		}
 		require.NoError(b, x.Apply(b.Context(), batch))
 	}

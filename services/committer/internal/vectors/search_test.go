@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/factmill/factmill/pkg/embed"
+	"github.com/factmill/factmill/services/committer/internal/crowd"
 )
 
 // brute is what Search must equal.
@@ -124,12 +125,12 @@ func TestCrowdEqualsBruteForce(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			setCommonFrom(t, 20)
 			x := openIndex(t)
-			c := newCrowd(11)
+			c := crowd.New(11)
 			items := map[Ref]Item{}
 			var b Batch
 			var names []string
 			for i := range 6000 {
-				it := item(i, "A", c.name(func() string { return make(c) }))
+				it := item(i, "A", c.Name(func() string { return make(c) }))
 				items[it.Ref] = it
 				b.Upserts = append(b.Upserts, it)
 				names = append(names, it.Text)
@@ -138,7 +139,7 @@ func TestCrowdEqualsBruteForce(t *testing.T) {
 			require.NotEmpty(t, x.shards[shardKey{Entity, "A"}].words.common.known)
 			some, compared := 0, 0
 			for i := range 150 {
-				v := hashed(c.slip(names[c.rnd.IntN(len(names))]))
+				v := hashed(c.Slip(names[i*7919%len(names)]))
 				drop := []float64{0.8, 0.8, 0.7, 0.55}[i%4]
 				got, stats, err := x.SearchStats(t.Context(), Entity, "A", v, 50, drop)
 				require.NoError(t, err)
@@ -164,10 +165,10 @@ func setCommonFrom(t *testing.T, n uint32) {
 // TestCommonPartsComeAndGo: a bounded number of them, and the words of a name outlive the sweep of what is dead.
 func TestCommonPartsComeAndGo(t *testing.T) {
 	setCommonFrom(t, 15)
-	x, c, items := openIndex(t), newCrowd(3), map[Ref]Item{}
+	x, c, items := openIndex(t), crowd.New(3), map[Ref]Item{}
 	var b Batch
 	for i := range 4000 {
-		it := item(i, "A", c.name(c.organization))
+		it := item(i, "A", c.Name(c.Organization))
 		items[it.Ref] = it
 		b.Upserts = append(b.Upserts, it)
 	}
@@ -206,7 +207,7 @@ func TestCommonPartsComeAndGo(t *testing.T) {
 	}
 	require.Greater(t, withCommon, 300)
 	for i := range 60 {
-		v := hashed(c.slip(b.Upserts[2600+i*20].Text))
+		v := hashed(c.Slip(b.Upserts[2600+i*20].Text))
 		drop := []float64{0.9, 0.8, 0.55}[i%3]
 		got, err := x.Search(t.Context(), Entity, "A", v, 50, drop)
 		require.NoError(t, err)
@@ -223,7 +224,7 @@ func numbersOf(_, name string) string {
 	return strings.Join(runs, " ")
 }
 
-var makers = map[string]func(*crowd) string{"persons": (*crowd).person, "organizations": (*crowd).organization, "numbered": (*crowd).numbered}
+var makers = map[string]func(*crowd.Crowd) string{"persons": (*crowd.Crowd).Person, "organizations": (*crowd.Crowd).Organization, "numbered": (*crowd.Crowd).Numbered}
 
 // BenchmarkGrowth measures a search of one label as linking makes it, by the number of names stored.
 func BenchmarkGrowth(b *testing.B) {
@@ -239,14 +240,14 @@ func BenchmarkGrowth(b *testing.B) {
 		if grouped {
 			x, ix.opt.Group = ix.shards[shardKey{Entity, "A"}].grouped, numbersOf
 		}
-		c := newCrowd(5)
+		c := crowd.New(5)
 		var queries []string
 		for _, n := range sizes {
 			for len(x.slots) < n {
-				s := c.name(func() string { return makers[strings.TrimSuffix(what, "-grouped")](c) })
+				s := c.Name(func() string { return makers[strings.TrimSuffix(what, "-grouped")](c) })
 				x.add(uuid{byte(len(x.slots)), byte(len(x.slots) >> 8), byte(len(x.slots) >> 16)}, embed.Hash{}.Words(s), ix.opt.groupOf(Entity, "A", s))
 				if len(queries) < 400 && len(x.slots)%20 == 0 {
-					queries = append(queries, c.slip(s))
+					queries = append(queries, c.Slip(s))
 				}
 			}
 			b.Run(fmt.Sprintf("%s/%d", what, n), func(b *testing.B) {
