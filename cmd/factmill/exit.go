@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,6 +174,24 @@ func jsonError(err error, exit int) *api.Error {
 	return e
 }
 
+// others is what went wrong besides the interruption, while things were closed; nil when nothing did.
+func others(err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var rest []error
+		for _, e := range joined.Unwrap() {
+			rest = append(rest, others(e))
+		}
+		return errors.Join(rest...)
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return others(inner)
+	}
+	return nil
+}
+
 // report says on stderr why the command failed, and returns the exit code.
 func (c *cli) report(ctx context.Context, cmd string, args []string, err error) int {
 	code, help := exitCode(err), ""
@@ -180,7 +199,7 @@ func (c *cli) report(ctx context.Context, cmd string, args []string, err error) 
 		code, help = exitUsage, cmd+" --help"
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err, code = errors.New("interrupted"), exitFailed
+		err, code = cmp.Or(others(err), errors.New("interrupted")), exitFailed
 	}
 	var quiet *coded
 	if c.ran && errors.As(err, &quiet) && quiet.err == nil {
