@@ -94,6 +94,8 @@ type Linker struct {
 	deps Deps
 	met  *metrics
 
+	stopping chan struct{} // closed when Run stops: who waits then gets what there is
+
 	mu     sync.Mutex
 	graphs map[string]*follower // guarded by mu
 	start  func(*follower)      // guarded by mu; nil unless running
@@ -108,13 +110,16 @@ func New(cfg Config, deps Deps) (*Linker, error) {
 	if deps.Committed == nil {
 		deps.Committed = func(string) {}
 	}
-	return &Linker{cfg: cfg.withDefaults(), deps: deps, met: m, graphs: map[string]*follower{}}, nil
+	return &Linker{cfg: cfg.withDefaults(), deps: deps, met: m, stopping: make(chan struct{}), graphs: map[string]*follower{}}, nil
 }
 
-// Run links until ctx is done. Errors are logged, shown by Status, and tried again; only a store that is broken or closed ends it.
+// Run links until ctx is done; it may be called once. Errors are logged, shown by Status, and tried again; only a store that is broken or closed ends it.
 func (l *Linker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	stop := sync.OnceFunc(func() { close(l.stopping) })
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
 	var wg sync.WaitGroup
 	run := func(f *follower) {
 		for _, part := range []func(context.Context) error{f.run, f.judge} {
@@ -181,7 +186,7 @@ func (l *Linker) Status(graph, job string) Status {
 }
 
 // Wait returns when the names of a commit are compared and no pair of its job waits for a model that could be asked, when something hinders
-// that, or when ctx is done.
+// that, when the linker stops, or when ctx is done.
 func (l *Linker) Wait(ctx context.Context, graph, job string, seq uint64) Status {
 	f := l.of(graph)
 	for {
@@ -191,6 +196,8 @@ func (l *Linker) Wait(ctx context.Context, graph, job string, seq uint64) Status
 		}
 		select {
 		case <-ctx.Done():
+			return st
+		case <-l.stopping:
 			return st
 		case <-changed:
 		}

@@ -452,6 +452,14 @@ func TestRun(t *testing.T) {
 	require.NoError(t, st.Err)
 	require.GreaterOrEqual(t, st.Linked, uint64(2))
 	require.Equal(t, []string{"Acme ~ Acme Ltd legal suffix active"}, x.matches())
+	waited := make(chan Status, 1)
+	go func() { waited <- x.l.Wait(t.Context(), g, "job-c", 99) }()
 	cancel()
 	require.NoError(t, <-done)
+	select {
+	case st := <-waited:
+		require.Less(t, st.Linked, uint64(99))
+	case <-time.After(time.Minute):
+		require.Fail(t, "who waits learns nothing of the stop")
+	}
 }
