@@ -54,6 +54,7 @@ type state struct {
 	model  *model.Graph // nil until loaded, or when events were missed
 	moved  chan struct{}
 	load   sync.Mutex // one load at a time
+	loads  bool       // a load is under way, and early keeps what passes meanwhile
 	early  []*events.CandidateEvent
 	covers *coverage.Cache
 }
@@ -88,7 +89,7 @@ func (d *desk) apply(e *events.CandidateEvent) {
 	defer s.mu.Unlock()
 	switch {
 	case s.model == nil:
-		if len(s.early) < maxEarly {
+		if s.loads && len(s.early) < maxEarly {
 			s.early = append(s.early, e)
 		}
 		return
@@ -97,6 +98,19 @@ func (d *desk) apply(e *events.CandidateEvent) {
 	}
 	close(s.moved)
 	s.moved = make(chan struct{})
+}
+
+// forget drops every model: events may have been missed, and the next request loads what the committer stores.
+func (d *desk) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.graphs {
+		s.mu.Lock()
+		s.model = nil
+		close(s.moved)
+		s.moved = make(chan struct{})
+		s.mu.Unlock()
+	}
 }
 
 // at brings the graph's model to the committer's sequence and calls fn with it, locked. fn sees whole commits only: a model that
@@ -170,10 +184,16 @@ func (d *desk) load(ctx context.Context, graph string, s *state, want uint64) er
 	defer s.load.Unlock()
 	s.mu.Lock()
 	have := s.model != nil && s.model.No >= want
+	s.loads = !have
 	s.mu.Unlock()
 	if have {
 		return nil
 	}
+	defer func() {
+		s.mu.Lock()
+		s.loads, s.early = false, nil
+		s.mu.Unlock()
+	}()
 	var m *model.Graph
 	req := api.RecordsGet{}
 	for {
@@ -199,7 +219,7 @@ func (d *desk) load(ctx context.Context, graph string, s *state, want uint64) er
 			break
 		}
 	}
-	s.early, s.model = nil, m
+	s.model = m
 	close(s.moved)
 	s.moved = make(chan struct{})
 	return nil

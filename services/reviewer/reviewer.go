@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/app"
@@ -53,48 +53,37 @@ func (s *Service) Ready() error {
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	began, err := s.created(ctx)
-	if err != nil {
+	if err := s.there(ctx); err != nil {
 		return err
 	}
-	cons, err := s.conn.JS.OrderedConsumer(ctx, bus.StreamCandidates, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy})
+	// A plain subscription does: events are numbered, and what is missed is read from the committer. It is answered while the stream
+	// is away, and nothing has to be set up anew when that comes back.
+	sub, err := s.conn.NC.Subscribe(events.Subject{Graph: "*", Kind: events.KindCandidate, Job: "*", Item: "*"}.String(), s.follow)
 	if err != nil {
 		return fmt.Errorf("follow candidate events: %w", err)
 	}
-	follow := make(chan error, 1)
-	msgs, err := cons.Messages()
-	if err != nil {
-		return fmt.Errorf("follow candidate events: %w", err)
-	}
-	go func() { follow <- s.follow(msgs); cancel() }()
 	watched := make(chan error, 1)
-	go func() { watched <- s.same(ctx, began); cancel() }()
+	go func() { watched <- s.watch(ctx); cancel() }()
 	s.up.Store(true)
 	err = s.conn.Serve(ctx, bus.ServiceInfo{Name: "reviewer", Version: s.cfg.Version, Description: "what waits for a person"},
 		s.endpoints(), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})
 	s.up.Store(false)
 	cancel()
-	msgs.Stop()
-	return errors.Join(err, <-follow, <-watched)
+	if e := sub.Unsubscribe(); e != nil && !errors.Is(e, nats.ErrConnectionClosed) {
+		err = errors.Join(err, fmt.Errorf("follow candidate events: %w", e))
+	}
+	return errors.Join(err, <-watched)
 }
 
-func (s *Service) follow(msgs jetstream.MessagesContext) error {
-	for {
-		m, err := msgs.Next()
-		if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("follow candidate events: %w", err)
-		}
-		e, err := events.Decode(m.Subject(), m.Headers().Get(events.HeaderSchema), m.Data())
-		if err != nil {
-			s.log.Error("a candidate event cannot be read", "subject", m.Subject(), "error", err)
-			continue
-		}
-		if c, ok := e.(*events.CandidateEvent); ok {
-			s.desk.apply(c)
-		}
+// follow takes one candidate event.
+func (s *Service) follow(m *nats.Msg) {
+	e, err := events.Decode(m.Subject, m.Header.Get(events.HeaderSchema), m.Data)
+	if err != nil {
+		s.log.Error("a candidate event cannot be read", "subject", m.Subject, "error", err)
+		return
+	}
+	if c, ok := e.(*events.CandidateEvent); ok {
+		s.desk.apply(c)
 	}
 }
 

@@ -12,29 +12,26 @@ import (
 	"github.com/factmill/factmill/pkg/bus"
 )
 
-// Errors after which the reviewer has to be started again: who follows a stream that is not there waits for ever, and one that was
-// made anew counts from 1, far behind where the follower stands.
-var (
-	errStreamGone = errors.New("stream " + bus.StreamCandidates + " does not exist: run factmill provision")
-	errStreamAnew = errors.New("stream " + bus.StreamCandidates + " was made anew: it has to be followed from its begin")
-)
+// errStreamGone ends the reviewer: the events of a stream that nobody provisioned are kept nowhere.
+var errStreamGone = errors.New("stream " + bus.StreamCandidates + " does not exist: run factmill provision")
 
-// created says when the stream of candidate events was made.
-func (s *Service) created(ctx context.Context) (time.Time, error) {
+// there says whether the stream of candidate events is.
+func (s *Service) there(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	st, err := s.conn.JS.Stream(ctx, bus.StreamCandidates)
+	_, err := s.conn.JS.Stream(ctx, bus.StreamCandidates)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return time.Time{}, errStreamGone
+		return errStreamGone
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("look at stream %s: %w", bus.StreamCandidates, err)
+		return fmt.Errorf("look at stream %s: %w", bus.StreamCandidates, err)
 	}
-	return st.CachedInfo().Created, nil
+	return nil
 }
 
-// same looks after every reconnection whether the stream is the one that was made at began, and returns why not.
-func (s *Service) same(ctx context.Context, began time.Time) error {
+// watch has the desk forget its models after every reconnection, since events may have passed meanwhile, and returns an error when the
+// stream is gone.
+func (s *Service) watch(ctx context.Context) error {
 	status := s.conn.NC.StatusChanged(nats.CONNECTED)
 	defer s.conn.NC.RemoveStatusListener(status)
 	again := time.NewTicker(time.Second)
@@ -45,18 +42,16 @@ func (s *Service) same(ctx context.Context, began time.Time) error {
 		case <-ctx.Done():
 			return nil
 		case <-status:
+			s.desk.forget()
 			look = true
 		case <-again.C:
 		}
 		if !look || !s.conn.NC.IsConnected() {
 			continue
 		}
-		at, err := s.created(ctx)
-		switch {
+		switch err := s.there(ctx); {
 		case errors.Is(err, errStreamGone):
 			return err
-		case err == nil && !at.Equal(began):
-			return errStreamAnew
 		case err == nil:
 			look = false
 		}
