@@ -18,7 +18,7 @@ const (
 	mib = 1 << 20
 	// quick is the CPU that one large input may take, and patience the time on the wall, which others may use as well. Memory is
 	// bounded by gib.
-	quick    = time.Minute
+	quick    = 2 * time.Minute
 	patience = 4 * time.Minute
 )
 

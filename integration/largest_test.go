@@ -33,14 +33,22 @@ func TestFiftyMegabytesWithARaisedLimit(t *testing.T) {
 	c.stopped(gib + gib/2) // 2,000,000 statements are in memory before they are too many
 }
 
-// TestManyLargeDocumentsAtOnce: memory does not grow with the number of large documents in flight.
+// TestManyLargeDocumentsAtOnce: memory does not grow with the number of large documents in flight, and neither does the work on each.
 func TestManyLargeDocumentsAtOnce(t *testing.T) {
-	dir, data := t.TempDir(), t.TempDir()
+	const many = 6
+	dir := t.TempDir()
 	r := seeded(t, 8)
-	for i := range 6 {
+	for i := range many {
 		write(t, dir, fmt.Sprintf("docs/%02d.txt", i), prose(r, 8*mib, 400, 6))
 	}
-	m := within(t, measure(t, patience, dir, "", "run", "docs", "--data", data, "--json"))
-	require.Zero(t, m.code, m.stderr)
-	require.Equal(t, 6, loose[api.JobStatus](t, m.stdout).Documents.Added)
+	run := func(sources string, docs int) measured {
+		m := measure(t, patience, dir, "", "run", sources, "--data", t.TempDir(), "--json")
+		require.Zero(t, m.code, m.stderr)
+		require.Less(t, m.rss, int64(gib+gib/4), "most of it lives while several are in the hands of stages")
+		require.Equal(t, docs, loose[api.JobStatus](t, m.stdout).Documents.Added)
+		return m
+	}
+	one, all := run("docs/00.txt", 1), run("docs", many)
+	require.Less(t, all.cpu, 3*many/2*one.cpu)
+	require.Less(t, all.rss, 2*one.rss)
 }

@@ -4,11 +4,14 @@ package integration
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
@@ -26,28 +29,60 @@ func passages(key string, n int) map[string]any {
 }
 
 // TestSlotsAreBusy: while there is work no slot of the model server stands idle, however many replicas share them, and never are more
-// calls in flight than there are slots.
+// calls in flight than there are slots. On a machine that is so slow, or busy with something else, that calls in a bare loop do not reach
+// the share either, nearly as much as theirs is asked.
 func TestSlotsAreBusy(t *testing.T) {
-	const slots, rounds = 8, 3
+	const slots, rounds, enough, nearly = 8, 3, 0.97, 0.98
 	for _, replicas := range []int{1, 4} {
 		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
 			// The machine may be busy with something else: the best of a few rounds tells.
 			best := 0.0
-			for round := 0; round < rounds && best < 0.97; round++ {
+			for round := 0; round < rounds && best < enough; round++ {
 				best = max(best, busyShare(t, replicas, slots))
 			}
-			require.GreaterOrEqual(t, best, 0.97)
+			if best < enough {
+				require.GreaterOrEqual(t, best, min(enough, nearly*bareShare(t, slots)))
+			}
 		})
 	}
+}
+
+// slow is a model that takes 200 ms a call.
+func slow(t *testing.T, slots int) *testkit.Model {
+	return testkit.NewModel(t, testkit.ModelOptions{Slots: slots, Reply: testkit.ModelScript(testkit.ModelReply{
+		Content: `{"entities":[],"relations":[]}`, Delay: 200 * time.Millisecond,
+	})})
+}
+
+// bareShare is how busy the slots are when as many loops do nothing but call.
+func bareShare(t *testing.T, slots int) float64 {
+	m := slow(t, slots)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: slots}}
+	defer client.CloseIdleConnections()
+	var calls errgroup.Group
+	calls.SetLimit(slots)
+	for range 500 {
+		calls.Go(func() error {
+			r, err := client.Post(m.URL()+"/api/chat", "application/json", strings.NewReader(`{"model":"fake:1","messages":[{"role":"user","content":"x"}],"stream":false}`))
+			if err != nil {
+				return err
+			}
+			defer r.Body.Close()
+			_, err = io.Copy(io.Discard, r.Body)
+			return err
+		})
+	}
+	require.NoError(t, calls.Wait())
+	share := m.Busy().Share(slots)
+	t.Logf("as many bare calls: busy %.1f %%", 100*share)
+	return share
 }
 
 // busyShare runs a job of 500 chunks in 100 documents over replicas that have so many slots together, and returns how busy those were from
 // the first call to the last.
 func busyShare(t *testing.T, replicas, slots int) float64 {
 	const docs, chunks = 100, 5
-	m := testkit.NewModel(t, testkit.ModelOptions{Slots: slots, Reply: testkit.ModelScript(testkit.ModelReply{
-		Content: `{"entities":[],"relations":[]}`, Delay: 200 * time.Millisecond,
-	})})
+	m := slow(t, slots)
 	f := asking(t, fleetOptions{Extractor: extractor.Config{Slots: slots / replicas}}, m, "g")
 	for range replicas - 1 {
 		f.add("extractor")

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/factmill/factmill/pkg/fault"
@@ -186,7 +187,10 @@ func (c *Caller) once(ctx context.Context, q *Question, call Call, use *Usage) (
 	if err != nil {
 		return Answer{}, false, err
 	}
-	defer give()
+	defer func() {
+		give()
+		runtime.Gosched() // whoever has the slot now asks first; what this call brought can wait
+	}()
 	if q.Begun != nil {
 		q.Begun()
 	}
