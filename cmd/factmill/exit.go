@@ -192,6 +192,14 @@ func others(err error) error {
 	return nil
 }
 
+// atStop is the error of a command that runs until interrupted: an interruption while it starts is a stop like any other.
+func atStop(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return others(err)
+}
+
 // report says on stderr why the command failed, and returns the exit code.
 func (c *cli) report(ctx context.Context, cmd string, args []string, err error) int {
 	code, help := exitCode(err), ""

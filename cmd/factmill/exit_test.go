@@ -20,3 +20,13 @@ func TestAnInterruptionHidesNothing(t *testing.T) {
 	require.NoError(t, others(errors.Join(start, context.Canceled)))
 	require.Equal(t, closing, others(closing))
 }
+
+func TestAtStop(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	start := fmt.Errorf("start: %w", context.Canceled)
+	require.Equal(t, start, atStop(ctx, start), "somebody else cancelled")
+	cancel()
+	require.NoError(t, atStop(ctx, start))
+	require.NoError(t, atStop(ctx, nil))
+	require.EqualError(t, atStop(ctx, errors.Join(start, errors.New("disk full"))), "disk full")
+}

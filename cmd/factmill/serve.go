@@ -43,7 +43,7 @@ Services: ` + strings.Join(serviceNames(), ", ") + ", all.",
 			if http == "" {
 				http = c.cfg.Get("http.listen")
 			}
-			return c.serve(ctx, chosen, http)
+			return atStop(ctx, c.serve(ctx, chosen, http))
 		}),
 	}
 	cmd.Flags().StringVar(&http, "http", "", "`address` of /live, /ready and /metrics (default: http.listen, none)")
@@ -80,16 +80,11 @@ func choose(names []string) ([]target.Builder, error) {
 	return out, nil
 }
 
-// checkServed refuses what the chosen services cannot run with: the committer without a directory (the default one belongs to up:
-// nobody means it for a server), an extractor that is to insist on a mode that it does not serve.
+// checkServed refuses the committer without a directory: the default one belongs to up, nobody means it for a server.
 func (c *cli) checkServed(chosen []target.Builder) error {
 	for _, b := range chosen {
-		switch b.Name {
-		case "committer":
-			if c.cfg.Get("data") == "" {
-				return usagef("serve committer needs a data directory: give --data DIR, FACTMILL_DATA, or data in the configuration file")
-			}
-		case "extractor":
+		if b.Name == "committer" && c.cfg.Get("data") == "" {
+			return usagef("serve committer needs a data directory: give --data DIR, FACTMILL_DATA, or data in the configuration file")
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func (c *cli) upCmd() *cobra.Command {
 			}
 			s, err := c.start(ctx, cmd, listen, http)
 			if err != nil {
-				return err
+				return atStop(ctx, err)
 			}
 			return c.stay(ctx, s)
 		}),
