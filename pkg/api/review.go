@@ -11,7 +11,9 @@ import (
 const (
 	StatePending  = "pending"
 	StateApproved = "approved"
-	StateRejected = "rejected"
+	// StateConverted is what an audit record says of a candidate that became a fact; no record has it.
+	StateConverted = "converted"
+	StateRejected  = "rejected"
 )
 
 // ReviewList asks for groups of candidates, matches and conflicts. No kinds are entity, relation and property. State absent is pending, null is

@@ -16,6 +16,7 @@ const (
 	DecisionReject    = "reject"
 	DecisionEdit      = "edit"
 	DecisionPrune     = "prune"
+	DecisionConvert   = "convert"
 )
 
 // Audit records one change that somebody decided. The records of a graph are numbered without gaps and chained: an id is a hash of

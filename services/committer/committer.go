@@ -104,7 +104,9 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, errors.Join(err, st.Close())
 	}
 	s.matches = matches.New(matches.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
-	s.candidates = candidates.New(candidates.Deps{Store: st, Operations: s.ops, Schemas: s.graphs, Committed: s.committed, Now: deps.Now})
+	s.candidates = candidates.New(candidates.Deps{
+		Store: st, Operations: s.ops, Schemas: s.graphs, Identify: s.known.Identify, Behind: s.behind, Committed: s.committed, Now: deps.Now,
+	})
 	s.conflicts = conflicts.New(st, s.graphs)
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead

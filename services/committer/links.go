@@ -31,6 +31,19 @@ func (s *Service) through(ctx context.Context, st api.JobStatus) (api.JobStatus,
 	return s.linked(st)
 }
 
+// behindLimit is how long a request waits for what follows its commit.
+const behindLimit = 5 * time.Second
+
+// behind waits, for a while, until the names of a commit are compared and have their vectors, and returns what hinders that.
+func (s *Service) behind(ctx context.Context, graph string, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, behindLimit)
+	defer cancel()
+	if at := s.links.Wait(ctx, graph, "", seq); at.Linked < seq {
+		return at.Err
+	}
+	return nil
+}
+
 // linked adds to a job what was found behind its commits, and what of that is still to come.
 func (s *Service) linked(st api.JobStatus) (api.JobStatus, error) {
 	if st.CommitSeq == 0 {

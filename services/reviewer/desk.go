@@ -33,6 +33,7 @@ type Committer interface {
 	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
 	EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (api.CandidateEdited, error)
 	Patch(ctx context.Context, graph string, req api.CandidatesPatch) (patch.Patch, error)
+	Convert(ctx context.Context, graph string, req api.ReviewConvert) (api.ConvertReport, error)
 	Prune(ctx context.Context, graph string, req api.ReviewPrune) (api.ReviewPruneReply, error)
 	UndoCandidate(ctx context.Context, graph string, req api.CandidatesUndo) (api.DecideReply, error)
 	Audit(ctx context.Context, graph string, req api.ReviewAudit) (api.ReviewAuditReply, error)

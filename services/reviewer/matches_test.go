@@ -50,6 +50,11 @@ func (c *deskOfMatches) EditCandidate(_ context.Context, _ string, req api.Revie
 	return api.CandidateEdited{Seq: 9, ID: req.ID, Record: "rec"}, nil
 }
 
+func (c *deskOfMatches) Convert(_ context.Context, _ string, req api.ReviewConvert) (api.ConvertReport, error) {
+	c.passed = append(c.passed, req)
+	return api.ConvertReport{PatchID: req.PatchID}, nil
+}
+
 func (c *deskOfMatches) Prune(_ context.Context, _ string, req api.ReviewPrune) (api.ReviewPruneReply, error) {
 	c.passed = append(c.passed, req)
 	return api.ReviewPruneReply{Seq: 10, Matched: []string{}}, nil

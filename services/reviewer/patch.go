@@ -20,6 +20,15 @@ func (d *desk) patch(ctx context.Context, graphName string, body []byte) (any, e
 	return d.committer.Patch(ctx, graphName, api.CandidatesPatch{IDs: req.IDs, Cursor: req.Cursor})
 }
 
+// convert makes the approved candidates of a patch facts.
+func (d *desk) convert(ctx context.Context, graphName string, body []byte) (any, error) {
+	var req api.ReviewConvert
+	if e := api.Read(body, &req); e != nil {
+		return nil, e
+	}
+	return d.committer.Convert(ctx, graphName, req)
+}
+
 // maxApproval is how many bytes the reply of an approval has with its patch.
 const maxApproval = 900 << 10
 

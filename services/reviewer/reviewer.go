@@ -90,13 +90,13 @@ func (s *Service) follow(m *nats.Msg) {
 func (s *Service) endpoints() []bus.Endpoint {
 	verbs := map[string]func(context.Context, string, []byte) (any, error){
 		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
-		"edit": s.desk.edit, "prune": s.desk.prune, "audit": s.desk.audit, "patch": s.desk.patch,
+		"edit": s.desk.edit, "prune": s.desk.prune, "audit": s.desk.audit, "patch": s.desk.patch, "convert": s.desk.convert,
 	}
 	var out []bus.Endpoint
-	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch"} {
+	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch", "convert"} {
 		fn := verbs[name]
 		limit := time.Duration(0)
-		if name == "audit" { // which may read the whole chain
+		if name == "audit" || name == "convert" { // which may read the whole chain, or change much
 			limit = time.Hour
 		}
 		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit,
@@ -178,6 +178,11 @@ func (r remote) EditCandidate(ctx context.Context, graph string, req api.ReviewE
 
 func (r remote) Prune(ctx context.Context, graph string, req api.ReviewPrune) (reply api.ReviewPruneReply, err error) {
 	err = r.patiently(ctx, graph, "candidates.prune", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
+func (r remote) Convert(ctx context.Context, graph string, req api.ReviewConvert) (reply api.ConvertReport, err error) {
+	err = r.patiently(ctx, graph, "candidates.convert", &req.RequestID, &req, &reply)
 	return reply, err
 }
 

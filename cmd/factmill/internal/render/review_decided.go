@@ -139,3 +139,43 @@ func Waiting(w io.Writer, g api.Group) error {
 	p.group(g)
 	return p.err
 }
+
+// Converted shows what a conversion did.
+func Converted(w io.Writer, r api.ConvertReport) error {
+	p := &printer{w: w}
+	if r.Records > 0 {
+		p.f("%s converted at sequence %d:", Count(r.Records, "record", "records"), r.Seq)
+	}
+	for _, x := range []struct {
+		n         int
+		one, many string
+	}{
+		{r.ConvertedEntities, "new entity", "new entities"}, {r.Folded, "name joined an entity", "names joined entities"},
+		{r.CreatedRelations, "new relation", "new relations"}, {r.JoinedRelations, "relation has more evidence", "relations have more evidence"},
+		{r.SetProperties, "property value", "property values"},
+	} {
+		if x.n > 0 {
+			p.f("  %s", Count(x.n, x.one, x.many))
+		}
+	}
+	by := map[string]int{}
+	for _, why := range r.Skipped {
+		by[why]++
+	}
+	if r.SkippedTotal > 0 {
+		p.f("%s skipped:", Count(r.SkippedTotal, "candidate", "candidates"))
+		for _, why := range slices.Sorted(maps.Keys(by)) {
+			p.f("  %s %s", Number(by[why]), why)
+		}
+		if n := r.SkippedTotal - len(r.Skipped); n > 0 {
+			p.f("  and %s more", Number(n))
+		}
+	}
+	for _, f := range r.Failures {
+		p.f("%s: %s: %s", f.Stage, f.Code, f.Message)
+	}
+	if r.Records == 0 && r.SkippedTotal == 0 {
+		p.f("nothing to convert")
+	}
+	return p.err
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -30,6 +31,10 @@ type Deps struct {
 	Store      *store.Store
 	Operations *operations.Operations
 	Schemas    Schemas
+	// Identify returns the folded name of the known entity that a folded name means; "" where the registry knows none, or several.
+	Identify func(graph, label, key string) (string, error)
+	// Behind waits for what follows a commit, for a while, and returns what hinders it; nil: nothing is waited for.
+	Behind func(ctx context.Context, graph string, seq uint64) error
 	// Committed is told that a graph has another sequence.
 	Committed func(graph string)
 	Now       func() time.Time
@@ -40,6 +45,8 @@ type Desk struct {
 	deps Deps
 	// keys and records bound one commit: it ends behind the key that reaches one of them.
 	keys, records int
+
+	patches sync.Mutex // held while a patch is remembered
 }
 
 // Bounds of one commit.

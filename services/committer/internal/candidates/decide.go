@@ -323,7 +323,7 @@ func (w *deciding) fill(seq uint64, records []events.Audit) {
 	}
 }
 
-func sortedKeys(m map[string]string) []string {
+func sortedKeys[V any](m map[string]V) []string {
 	out := make([]string, 0, len(m))
 	for k := range m {
 		out = append(out, k)

@@ -46,6 +46,11 @@ func (d *Desk) Patch(ctx context.Context, graphName string, req api.CandidatesPa
 		return patch.Patch{}, err
 	}
 	p, _ := patch.Build(items, s)
+	if req.Cursor == "" {
+		if err := d.keep(ctx, graphName, p); err != nil {
+			return patch.Patch{}, err
+		}
+	}
 	budget := maxPatch
 	if req.Budget > 0 {
 		budget = min(budget, req.Budget)

@@ -36,6 +36,15 @@ func (r *Registry) Named(graph, label, key string) ([]api.RegistryEntry, error) 
 	return out, err
 }
 
+// Identify returns the folded name of the entry that a folded name means; "" when it is nobody's, or several ones'.
+func (r *Registry) Identify(graph, label, key string) (string, error) {
+	rows, err := r.named(graph, label, key)
+	if err != nil || len(rows) != 1 {
+		return "", err
+	}
+	return fingerprint.Fold(rows[0].Entry.Name), nil
+}
+
 // Ambiguous returns the entries of a label that share a folded name as name or alias; none when it is one's own or nobody's.
 func (r *Registry) Ambiguous(graph, label, key string) ([]api.RegistryEntry, error) {
 	out, err := r.Named(graph, label, key)

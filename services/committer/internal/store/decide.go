@@ -187,10 +187,6 @@ func (t *Txn) EditCandidate(ctx context.Context, now CandidateRecord, quote stri
 // keepEdited carries over what people made of records while the quote stands, be it that the new reading has the key or not. Approved
 // ones stay anyway; theirs is what a new sighting joins.
 func (a *application) keepEdited(out map[string]*CandidateRecord, stored map[string]CandidateRecord, chunks []graph.Chunk, inPlace bool) error {
-	places := anchors{text: a.c.Text, chunks: chunks}
-	for i := range chunks {
-		places.unread = append(places.unread, i)
-	}
 	for k, r := range stored {
 		if r.Edited == nil || r.State == api.StateRejected || r.State == api.StateApproved && out[k] == nil {
 			continue
@@ -204,7 +200,7 @@ func (a *application) keepEdited(out map[string]*CandidateRecord, stored map[str
 			if r.Start > r.End || r.End > len(text) {
 				continue
 			}
-			chunk, start, end, ok := places.find(text[r.Start:r.End])
+			chunk, start, end, ok := FindQuote(a.c.Text, chunks, text[r.Start:r.End])
 			if !ok {
 				continue
 			}

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
+)
+
+// Amend adds statements to what a document's open version states, as if its reading had stated them: they go with the document, and
+// with its next reading. What stands in the version already gains nothing. Candidates of more are left out. It returns ErrBadChange for
+// a document that is not open or statements that do not fit its text; nothing was taken in then.
+func (t *Txn) Amend(ctx context.Context, docID string, more graph.Assertions, symmetric func(relation string) bool) (DocResult, error) {
+	if err := t.lock(); err != nil {
+		return DocResult{}, err
+	}
+	defer t.unlock()
+	if err := ctx.Err(); err != nil {
+		return DocResult{}, err
+	}
+	res, err := t.amend(docID, more, symmetric)
+	if err != nil {
+		return DocResult{}, fmt.Errorf("amend document %s: %w", docID, err)
+	}
+	return res, t.flushIfFull(ctx)
+}
+
+func (t *Txn) amend(docID string, more graph.Assertions, symmetric func(string) bool) (res DocResult, err error) {
+	doc, err := mustID(docID)
+	if err != nil {
+		return res, err
+	}
+	d, _, err := t.loadDoc(doc)
+	if err != nil {
+		return res, err
+	}
+	if !d.Open {
+		return res, badChange(docID, "the document is not open")
+	}
+	res.Version = d.Version
+	open, err := t.version(doc, d.Version)
+	if err != nil {
+		return res, err
+	}
+	text, err := t.text(doc, d.Version)
+	if err != nil {
+		return res, err
+	}
+	add, err := flatten(d.Meta.Key, more, symmetric)
+	if err != nil {
+		return res, err
+	}
+	if err := add.check(d.Meta.Key, text, open.Chunks); err != nil {
+		return res, err
+	}
+	st, err := t.stated(doc, d.Version)
+	if err != nil {
+		return res, err
+	}
+	was, err := factsOf(st.Assertions)
+	if err != nil {
+		return res, fmt.Errorf("assertions of version %d: %w", d.Version, err)
+	}
+	all, err := flatten(d.Meta.Key, st.Assertions, nil)
+	if err != nil {
+		return res, err
+	}
+	all.ms, all.ps, all.rs = append(all.ms, add.ms...), append(all.ps, add.ps...), append(all.rs, add.rs...)
+	for id, ref := range add.refs {
+		if _, known := all.refs[id]; !known {
+			all.refs[id] = ref
+		}
+	}
+	assertions := all.assemble()
+	now, err := factsOf(assertions)
+	if err != nil {
+		return res, err
+	}
+	res.Outcome = Updated
+	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
+		return res, err
+	}
+	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), Stated{assertions, st.Dropped}); err != nil {
+		return res, err
+	}
+	d.Revision++
+	t.docs = append(t.docs, d.Meta.Key)
+	return res, t.putJSON(newKey(t.g.id, spaceDoc).id(doc), d)
+}
+
+// ConvertCandidate removes an approved record that has become a fact of this commit. Its key stays approved: a later sighting asks
+// nobody.
+func (t *Txn) ConvertCandidate(ctx context.Context, docID, candidateKey string) error {
+	if err := t.lock(); err != nil {
+		return err
+	}
+	defer t.unlock()
+	doc, err := mustID(docID)
+	if err != nil {
+		return err
+	}
+	v, ok, err := t.load(candKey(t.g.id, doc, candidateKey))
+	if err != nil {
+		return err
+	}
+	var was CandidateRecord
+	if ok {
+		err = decodeJSON(v, &was)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !ok || was.State != api.StateApproved:
+		return fmt.Errorf("%w: candidate %.200q of document %s is not approved", ErrBadChange, candidateKey, docID)
+	}
+	if err := t.moveRecord(doc, &was, nil, "converted"); err != nil {
+		return err
+	}
+	return t.flushIfFull(ctx)
+}
+
+// FindQuote returns the first place of a quote as whole words in the chunks of a text.
+func FindQuote(text string, chunks []graph.Chunk, quote string) (chunk, start, end int, ok bool) {
+	a := anchors{text: text, chunks: chunks}
+	for i := range chunks {
+		a.unread = append(a.unread, i)
+	}
+	return a.find(quote)
+}
