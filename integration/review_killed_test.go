@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/patch"
 	"github.com/factmill/factmill/pkg/testkit"
 )
 
@@ -72,10 +73,8 @@ func TestKilledInMidDecision(t *testing.T) {
 	c.sound("g")
 }
 
-// The committer is killed while it decides about thousands of candidates, which takes several commits: the same request again goes on behind
-// the last of them. Every candidate is decided once, with one record.
-func TestKilledBetweenCommits(t *testing.T) {
-	const people, firms = 60, 50
+// perhaps ingests documents that state people×firms relations which are not sure enough.
+func (c *cluster) perhaps(graph string, people, firms int) {
 	names := func(first string, n int) (out []string) {
 		for i := range n {
 			out = append(out, first+string(rune('a'+i/26))+string(rune('a'+i%26))+"ron")
@@ -83,8 +82,7 @@ func TestKilledBetweenCommits(t *testing.T) {
 		return out
 	}
 	who, where := names("B", people), names("G", firms)
-	c := sixProcesses(t, 1)
-	c.putSchema("g", fmt.Sprintf("name: staff\nentities: {Person: {}, Organization: {}}\nrelations: {WORKS_FOR: {patterns: ['Person->Organization']}}\n"+
+	c.putSchema(graph, fmt.Sprintf("name: staff\nentities: {Person: {}, Organization: {}}\nrelations: {WORKS_FOR: {patterns: ['Person->Organization']}}\n"+
 		"rules: {entities: {Person: {names: [%s]}, Organization: {names: [%s]}}, relations: {WORKS_FOR: {phrases: [works for]}}}", strings.Join(who, ", "), strings.Join(where, ", ")))
 	var docs []map[string]any
 	for _, p := range who {
@@ -94,9 +92,16 @@ func TestKilledBetweenCommits(t *testing.T) {
 		}
 		docs = append(docs, doc(p, text))
 	}
-	c.add("g", docs...)
-	waiting := ask[api.ReviewStatsReply](c, "g", "review.stats", nil).Groups
-	require.Equal(t, people*firms, waiting)
+	c.add(graph, docs...)
+	require.Equal(c.t, people*firms, ask[api.ReviewStatsReply](c, graph, "review.stats", nil).Groups)
+}
+
+// The committer is killed while it decides about thousands of candidates, which takes several commits: the same request again goes on behind
+// the last of them. Every candidate is decided once, with one record.
+func TestKilledBetweenCommits(t *testing.T) {
+	const people, firms = 60, 50
+	c := sixProcesses(t, 1)
+	c.perhaps("g", people, firms)
 	rng := rand.New(rand.NewPCG(5, 5))
 	req := api.ReviewDecide{Query: &api.ReviewList{Kinds: []string{"relation"}}, Actor: "eva", Reason: "hearsay", RequestID: "all"}
 	var r api.DecideReply
@@ -127,5 +132,57 @@ func TestKilledBetweenCommits(t *testing.T) {
 		keys[a.Key] = true
 	}
 	t.Logf("after each kill %v of %d were decided", stood, people*firms)
+	c.sound("g")
+}
+
+// The committer or the reviewer is killed while thousands of candidates are converted: all of them are facts, or none, and the same
+// request again is answered with what was done.
+func TestKilledInMidConversion(t *testing.T) {
+	const people, firms = 60, 50
+	c := sixProcesses(t, 1)
+	c.perhaps("g", people, firms)
+	for { // in several commits
+		r := ask[api.DecideReply](c, "g", "review.approve", api.ReviewDecide{Query: &api.ReviewList{}, Actor: "eva"})
+		if r.Outcome.ChangedTotal == 0 {
+			break
+		}
+	}
+	require.Equal(t, people*firms, ask[api.ReviewStatsReply](c, "g", "review.stats", nil).ByState["approved"])
+	p := ask[patch.Patch](c, "g", "review.patch", nil)
+	require.True(t, p.Empty(), "only a threshold kept them out")
+	rng := rand.New(rand.NewPCG(7, 7))
+	var r api.ConvertReport
+	convert := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		r = api.ConvertReport{}
+		return c.conn.Request(ctx, "factmill.g.review.convert", api.ReviewConvert{PatchID: p.PatchID, RequestID: "all"}, &r)
+	}
+	facts := func() int {
+		return ask[api.RelationListReply](c, "g", "query.relations", api.RelationList{Type: "WORKS_FOR", Limit: 1}).Total
+	}
+	before := facts()
+	stood := []int{}
+	for i := range 4 {
+		victim := []string{"committer", "reviewer"}[i%2]
+		ended := make(chan error, 1)
+		go func() { ended <- convert(3 * time.Second) }()
+		timer := time.NewTimer(time.Duration(20+rng.IntN(300)) * time.Millisecond)
+		<-timer.C
+		c.the(victim).kill()
+		c.start(victim)
+		c.ready(victim)
+		<-ended
+		stood = append(stood, facts()-before)
+	}
+	testkit.AwaitFor(t, 60*time.Second, "an answer", func() bool { return convert(20*time.Second) == nil })
+	for _, n := range stood {
+		require.Contains(t, []int{0, people * firms}, n, "all or nothing: %v", stood)
+	}
+	require.Equal(t, []int{people * firms, people * firms, 0}, []int{r.CreatedRelations, r.Records, r.SkippedTotal})
+	require.Equal(t, people*firms, facts()-before)
+	require.Empty(t, c.candidateGroups("g", ""))
+	c.audit("g", 2*people*firms)
+	t.Logf("after each kill %v of %d were facts", stood, people*firms)
 	c.sound("g")
 }
