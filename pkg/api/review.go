@@ -173,4 +173,7 @@ type RecordsReply struct {
 type SeqReply struct {
 	Seq uint64 `json:"seq"`
 	No  uint64 `json:"no"`
+	// Approved and Rejected count decided keys, also of candidates that became facts.
+	Approved int `json:"approved,omitempty"`
+	Rejected int `json:"rejected,omitempty"`
 }

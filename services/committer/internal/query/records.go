@@ -20,7 +20,7 @@ func (q *Queries) Seq(ctx context.Context, name string) (api.SeqReply, error) {
 			return nil
 		}
 		c, err := v.sn.Counts()
-		out = api.SeqReply{Seq: v.sn.Seq(), No: c.CandidateNo}
+		out = api.SeqReply{Seq: v.sn.Seq(), No: c.CandidateNo, Approved: c.Decided[api.StateApproved], Rejected: c.Decided[api.StateRejected]}
 		return err
 	})
 	return out, err

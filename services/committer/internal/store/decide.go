@@ -61,7 +61,18 @@ func (t *Txn) decide(d Decision, choose func(r *CandidateRecord) bool) (moved in
 	if err != nil || moved == 0 && choose != nil {
 		return moved, err
 	}
+	if ok {
+		t.countDecision(was.State, -1)
+	}
+	t.countDecision(d.State, 1)
 	return moved, t.putJSON(newKey(t.g.id, spaceDecision).str(d.Key), d)
+}
+
+func (t *Txn) countDecision(state string, by int) {
+	if t.counts.Decided == nil {
+		t.counts.Decided = map[string]int{}
+	}
+	addCount(t.counts.Decided, state, by)
 }
 
 // moveRecord replaces a record, or removes it (nil), and tells of it.
@@ -143,6 +154,7 @@ func (t *Txn) ForgetCandidate(ctx context.Context, k, state string) (gone int, e
 		if d, ok, err := t.decision(k); err != nil {
 			return gone, err
 		} else if ok && d.State == api.StateRejected {
+			t.countDecision(d.State, -1)
 			t.put(newKey(t.g.id, spaceDecision).str(k), nil)
 		}
 	}

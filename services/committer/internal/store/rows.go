@@ -238,6 +238,8 @@ type Counts struct {
 	Entities   map[string]int `json:"entities"`   // by label
 	Relations  map[string]int `json:"relations"`  // by type
 	Candidates int            `json:"candidates"` // pending records
+	// Decided are candidate keys by decision, also those whose records became facts.
+	Decided map[string]int `json:"decided,omitempty"`
 	// Matches by state.
 	Matches map[string]int `json:"matches,omitempty"`
 	// Conflicts are properties with several values, by ConflictClass.
@@ -254,7 +256,7 @@ func (c Counts) clone() Counts {
 	e, r := make(map[string]int, len(c.Entities)), make(map[string]int, len(c.Relations))
 	maps.Copy(e, c.Entities)
 	maps.Copy(r, c.Relations)
-	c.Entities, c.Relations, c.Matches, c.Conflicts = e, r, maps.Clone(c.Matches), maps.Clone(c.Conflicts)
+	c.Entities, c.Relations, c.Matches, c.Conflicts, c.Decided = e, r, maps.Clone(c.Matches), maps.Clone(c.Conflicts), maps.Clone(c.Decided)
 	return c
 }
 

@@ -33,7 +33,7 @@ func (s *Store) Verify(ctx context.Context, graph string, fn func(api.Problem)) 
 	}
 	v := &verifier{ctx: ctx, sn: sn, fn: fn, seed: maphash.MakeSeed(), sums: map[uint64]uint64{}, nameTerms: map[uint64]struct{}{}, long: map[versionAt]versionHead{}}
 	v.reply = api.VerifyReply{Seq: sn.seq, Checked: map[string]int{}, Problems: []api.Problem{}}
-	v.found = Counts{Entities: map[string]int{}, Relations: map[string]int{}}
+	v.found = Counts{Entities: map[string]int{}, Relations: map[string]int{}, Decided: map[string]int{}}
 	for _, pass := range []func() error{v.keys, v.postingRows, v.versions, v.lostPostings, v.documents, v.index, v.entities, v.relations,
 		v.properties, v.supports, v.candidates, v.matches, v.conflicts, v.counts} {
 		if err = pass(); err != nil {

@@ -456,7 +456,7 @@ func (v *verifier) counts() error {
 		what      string
 		got, want map[string]int
 	}{{"entities of type ", c.Entities, f.Entities}, {"relations of type ", c.Relations, f.Relations}, {"matches ", c.Matches, f.Matches},
-		{"conflicts ", c.Conflicts, f.Conflicts}} {
+		{"conflicts ", c.Conflicts, f.Conflicts}, {"candidate keys ", c.Decided, f.Decided}} {
 		for t := range m.got {
 			say(m.what+t, m.got[t], m.want[t])
 		}
