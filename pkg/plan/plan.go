@@ -1,0 +1,187 @@
+// Package plan is what a decision or a job would do: a mutation of the graph with what it goes by, in a form that a person reads and
+// that has a fingerprint. What is shown is what is executed: a decision quotes the fingerprint of the plan that it saw, and whoever
+// executes it makes the plan anew and compares.
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"slices"
+	"strings"
+
+	"github.com/factmill/factmill/pkg/fingerprint"
+)
+
+// Plan is one mutation. The order of its lists says nothing; Canonical sorts them.
+type Plan struct {
+	Graph string `json:"graph"`
+	// Item is the key of the review item that it is of.
+	Item string `json:"item"`
+	// Decision is what would be decided: withdraw, choose, accept.
+	Decision string `json:"decision"`
+	// Base are the documents that the plan goes by, as they are now.
+	Base []Base `json:"base"`
+	// Schema and Extraction are the fingerprints that the mutation was made under; empty where none matters.
+	Schema     string   `json:"schema_fingerprint,omitempty"`
+	Extraction string   `json:"extraction_fingerprint,omitempty"`
+	Changes    []Change `json:"changes"`
+}
+
+// Base is a document and the revision that the plan expects it at; 0 is a document that is not there.
+type Base struct {
+	Document string `json:"document"`
+	Revision uint64 `json:"revision"`
+}
+
+// What a change does.
+const (
+	Add    = "add"    // a fact, support of one, or a document comes
+	Remove = "remove" // it goes
+	Set    = "set"    // a state or a shown value becomes another one
+)
+
+// Change is one step of a mutation. Kind is document, entity, relation, property or state; which of the other fields say
+// something follows from it.
+type Change struct {
+	Op    string `json:"op"`
+	Kind  string `json:"kind"`
+	Label string `json:"label,omitempty"` // type, or name of a property
+	// Source is the entity, the source of a relation, or the holder of a property, by name; SourceID its id.
+	Source   string `json:"source,omitempty"`
+	SourceID string `json:"source_id,omitempty"`
+	Target   string `json:"target,omitempty"`
+	TargetID string `json:"target_id,omitempty"`
+	Value    any    `json:"value,omitempty"`
+	// Was is the value or state before.
+	Was any `json:"was,omitempty"`
+	// Document is the one whose support changes; empty: all.
+	Document string  `json:"document,omitempty"`
+	Quotes   []Quote `json:"quotes,omitempty"`
+	// Left is how many other open documents say it; of a removal: afterwards. It is a part of what was seen.
+	Left int `json:"left"`
+}
+
+// Quote is a piece of evidence: bytes Start to End of the document's text of Version.
+type Quote struct {
+	Version int    `json:"version"`
+	Start   int    `json:"start"`
+	End     int    `json:"end"`
+	Text    string `json:"text"`
+}
+
+// Canonical sorts the lists of the plan, so that equal plans are equal.
+func (p *Plan) Canonical() *Plan {
+	slices.SortFunc(p.Base, func(a, b Base) int { return cmp.Or(strings.Compare(a.Document, b.Document), cmp.Compare(a.Revision, b.Revision)) })
+	p.Base = slices.Compact(p.Base)
+	for i := range p.Changes {
+		slices.SortFunc(p.Changes[i].Quotes, func(a, b Quote) int {
+			return cmp.Or(a.Version-b.Version, a.Start-b.Start, a.End-b.End, strings.Compare(a.Text, b.Text))
+		})
+	}
+	slices.SortFunc(p.Changes, func(a, b Change) int { return strings.Compare(a.order(), b.order()) })
+	return p
+}
+
+// order is a text by which changes sort: those of one document together, what goes before what comes.
+func (c Change) order() string {
+	return strings.Join([]string{c.Document, c.Kind, c.Label, c.Source, c.SourceID, c.Target, c.TargetID, text(c.Value), c.Op, text(c.Was)}, "\x00")
+}
+
+// text is a value as canonical JSON.
+func text(v any) string {
+	if v == nil {
+		return ""
+	}
+	b, err := fingerprint.Canonical(v)
+	if err != nil { // only what JSON holds gets here
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
+
+// Fingerprint is the SHA-256, in hex, over the plan's content in canonical order. Every text is framed by its length and every list by its
+// number of elements, so that no two plans have the same content. Times and the maker's machine are no part of it.
+func (p *Plan) Fingerprint() string {
+	c := *p
+	c.Base, c.Changes = slices.Clone(p.Base), slices.Clone(p.Changes)
+	for i := range c.Changes {
+		c.Changes[i].Quotes = slices.Clone(c.Changes[i].Quotes)
+	}
+	c.Canonical()
+	f := framer{sha256.New()}
+	f.text("factmill plan 1", c.Graph, c.Item, c.Decision, c.Schema, c.Extraction)
+	f.number(len(c.Base))
+	for _, b := range c.Base {
+		f.text(b.Document)
+		f.number(int(b.Revision))
+	}
+	f.number(len(c.Changes))
+	for _, x := range c.Changes {
+		f.text(x.Op, x.Kind, x.Label, x.Source, x.SourceID, x.Target, x.TargetID, text(x.Value), text(x.Was), x.Document)
+		f.number(x.Left)
+		f.number(len(x.Quotes))
+		for _, q := range x.Quotes {
+			f.number(q.Version)
+			f.number(q.Start)
+			f.number(q.End)
+			f.text(q.Text)
+		}
+	}
+	return hex.EncodeToString(f.h.Sum(nil))
+}
+
+type framer struct{ h hash.Hash }
+
+func (f framer) number(n int) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	_, _ = f.h.Write(b[:]) // a hash takes everything
+}
+
+func (f framer) text(list ...string) {
+	for _, s := range list {
+		f.number(len(s))
+		_, _ = f.h.Write([]byte(s))
+	}
+}
+
+// Lines is the plan as a diff: what goes begins with -, what comes with +, what becomes something else with ~; quotes stand below.
+func (p *Plan) Lines() []string {
+	var out []string
+	for _, c := range p.Changes {
+		line := map[string]string{Add: "+ ", Remove: "- ", Set: "~ "}[c.Op] + c.what()
+		if c.Document != "" {
+			line += "  (" + c.Document + ")"
+		}
+		if c.Op == Remove && c.Kind != "document" {
+			line += fmt.Sprintf("  %d left", c.Left)
+		}
+		out = append(out, line)
+		for _, q := range c.Quotes {
+			out = append(out, "    “"+q.Text+"”")
+		}
+	}
+	return out
+}
+
+func (c Change) what() string {
+	switch c.Kind {
+	case "relation":
+		return c.Source + " " + c.Label + " " + c.Target
+	case "property":
+		s := c.Label + " of " + c.Source
+		if c.Op == Set && c.Was != nil {
+			return fmt.Sprintf("%s: %v becomes %v", s, c.Was, c.Value)
+		}
+		return fmt.Sprintf("%s = %v", s, c.Value)
+	case "entity":
+		return c.Label + " " + c.Source
+	case "state":
+		return fmt.Sprintf("%v becomes %v", c.Was, c.Value)
+	}
+	return c.Kind + " " + c.Label
+}

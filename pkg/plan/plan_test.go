@@ -1,0 +1,89 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/pkg/plan"
+)
+
+func sample() *plan.Plan {
+	return &plan.Plan{
+		Graph: "default", Item: "stale|doc-1|r", Decision: "withdraw", Schema: "s1", Extraction: "e1",
+		Base: []plan.Base{{"doc-1", 4}, {"doc-2", 1}},
+		Changes: []plan.Change{
+			{Op: plan.Remove, Kind: "relation", Label: "MEMBER_OF", Source: "Lin", SourceID: "1", Target: "Guild", TargetID: "2", Document: "doc-1", Left: 1,
+				Quotes: []plan.Quote{{1, 0, 9, "Lin joined"}, {1, 20, 29, "Lin, of the Guild"}}},
+			{Op: plan.Set, Kind: "property", Label: "founded", Source: "Guild", SourceID: "2", Value: int64(1999), Was: "1998"},
+			{Op: plan.Add, Kind: "entity", Label: "Person", Source: "Mo", SourceID: "3", Document: "doc-1"},
+		},
+	}
+}
+
+// Fingerprints are public: this one never changes, on no machine.
+func TestFingerprintIsGolden(t *testing.T) {
+	want, err := os.ReadFile("testdata/fingerprint.txt")
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimSpace(string(want)), sample().Fingerprint())
+}
+
+func TestFingerprintKnowsNoOrder(t *testing.T) {
+	want := sample().Fingerprint()
+	for seed := range uint64(20) {
+		p, r := sample(), rand.New(rand.NewPCG(seed, 1))
+		shuffle(r, p.Base)
+		shuffle(r, p.Changes)
+		for i := range p.Changes {
+			shuffle(r, p.Changes[i].Quotes)
+		}
+		before, err := json.Marshal(p)
+		require.NoError(t, err)
+		require.Equal(t, want, p.Fingerprint())
+		after, err := json.Marshal(p)
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after), "it changes nothing")
+		var again plan.Plan
+		require.NoError(t, json.Unmarshal(after, &again))
+		require.Equal(t, want, again.Fingerprint(), "also over the wire")
+	}
+}
+
+func shuffle[E any](r *rand.Rand, list []E) {
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+// Everything that a plan says is in its fingerprint.
+func TestFingerprintTellsPlansApart(t *testing.T) {
+	seen := map[string]int{sample().Fingerprint(): -1}
+	for i, change := range []func(p *plan.Plan){
+		func(p *plan.Plan) { p.Graph = "other" }, func(p *plan.Plan) { p.Item += "x" }, func(p *plan.Plan) { p.Decision = "keep" },
+		func(p *plan.Plan) { p.Schema, p.Extraction = "s", "1e1" }, func(p *plan.Plan) { p.Base[0].Revision++ },
+		func(p *plan.Plan) { p.Base[1].Document = "doc-3" }, func(p *plan.Plan) { p.Base = p.Base[:1] },
+		func(p *plan.Plan) { p.Changes[0].Left++ }, func(p *plan.Plan) { p.Changes[0].Op = plan.Add }, func(p *plan.Plan) { p.Changes[0].Label = "LED" },
+		func(p *plan.Plan) { p.Changes[0].Source = "Lyn" }, func(p *plan.Plan) { p.Changes[0].TargetID = "9" },
+		func(p *plan.Plan) { p.Changes[0].Quotes[0].End++ }, func(p *plan.Plan) { p.Changes[0].Quotes[0].Text = "Lin" },
+		func(p *plan.Plan) { p.Changes[0].Quotes = p.Changes[0].Quotes[:1] }, func(p *plan.Plan) { p.Changes[1].Value = int64(2000) },
+		func(p *plan.Plan) { p.Changes[1].Value = "1999" }, func(p *plan.Plan) { p.Changes[1].Was = int64(1998) },
+		func(p *plan.Plan) { p.Changes[2].Document = "doc-2" }, func(p *plan.Plan) { p.Changes = slices.Delete(p.Changes, 2, 3) },
+	} {
+		p := sample()
+		change(p)
+		fp := p.Fingerprint()
+		if was, ok := seen[fp]; ok {
+			require.Fail(t, "two plans, one fingerprint", "%d and %d", was, i)
+		}
+		seen[fp] = i
+	}
+}
+
+func TestLines(t *testing.T) {
+	require.Equal(t, []string{
+		"~ founded of Guild: 1998 becomes 1999", "+ Person Mo  (doc-1)", "- Lin MEMBER_OF Guild  (doc-1)  1 left", "    “Lin joined”", "    “Lin, of the Guild”",
+	}, sample().Canonical().Lines())
+}
