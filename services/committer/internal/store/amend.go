@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 )
 
@@ -58,7 +60,7 @@ func (t *Txn) amend(docID string, more graph.Assertions, symmetric func(string) 
 	if err != nil {
 		return res, err
 	}
-	was, err := factsOf(st.Assertions)
+	was, err := factsOfStated(st)
 	if err != nil {
 		return res, fmt.Errorf("assertions of version %d: %w", d.Version, err)
 	}
@@ -72,21 +74,59 @@ func (t *Txn) amend(docID string, more graph.Assertions, symmetric func(string) 
 			all.refs[id] = ref
 		}
 	}
-	assertions := all.assemble()
-	now, err := factsOf(assertions)
+	st.Assertions = all.assemble()
+	now, err := factsOf(st.Assertions)
 	if err != nil {
+		return res, err
+	}
+	if err := t.restated(&d, &st, now, add); err != nil {
+		return res, err
+	}
+	if now, err = factsOfStated(st); err != nil {
 		return res, err
 	}
 	res.Outcome = Updated
 	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
 		return res, err
 	}
-	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), Stated{assertions, st.Dropped}); err != nil {
+	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {
 		return res, err
 	}
 	d.Revision++
 	t.docs = append(t.docs, d.Meta.Key)
 	return res, t.putJSON(newKey(t.g.id, spaceDoc).id(doc), d)
+}
+
+// restated drops from what was kept what the version states now, and notes which facts people added.
+func (t *Txn) restated(d *Doc, st *Stated, now *docFacts, add *statements) error {
+	var kept []Kept
+	for _, k := range st.Kept {
+		if !now.states(&k) {
+			kept = append(kept, k)
+			continue
+		}
+		fact, err := k.FactID()
+		if err == nil {
+			err = t.endStale(d, fact, k.Asked)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	st.Kept = kept
+	for _, r := range add.rs {
+		st.Decided = append(st.Decided, fingerprint.RelationID(r.Type, r.src, r.dst, false))
+	}
+	for _, p := range add.ps {
+		fact, err := valueID(p.ent, p.PropertyA.Name, p.Value)
+		if err != nil {
+			return err
+		}
+		st.Decided = append(st.Decided, fact)
+	}
+	slices.Sort(st.Decided)
+	st.Decided = slices.Compact(st.Decided)
+	return nil
 }
 
 // ConvertCandidate removes an approved record that has become a fact of this commit. Its key stays approved: a later sighting asks

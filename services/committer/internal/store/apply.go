@@ -145,7 +145,7 @@ func (a *application) redate(m graph.Meta) error {
 	if err != nil {
 		return err
 	}
-	f, err := factsOf(st.Assertions)
+	f, err := factsOfStated(st)
 	if err != nil {
 		return fmt.Errorf("assertions of version %d: %w", a.d.Version, err)
 	}
@@ -169,11 +169,14 @@ func (a *application) remove() error {
 	if err != nil {
 		return err
 	}
-	was, err := factsOf(st.Assertions)
+	was, err := factsOfStated(st)
 	if err != nil {
 		return fmt.Errorf("assertions of version %d: %w", a.d.Version, err)
 	}
 	if err := a.t.diff(a.doc, side{a.d.Version, a.d.Date(), was}, side{0, "", noFacts}, a.res); err != nil {
+		return err
+	}
+	if err := a.t.endAllStale(&a.d, st); err != nil {
 		return err
 	}
 	open, err := a.t.version(a.doc, a.d.Version)
@@ -220,15 +223,21 @@ func (a *application) content() error {
 	if err := errorsJoin(now.check(a.c.Meta.Key, a.c.Text, chunks), a.checkCandidates(chunks)); err != nil {
 		return err
 	}
-	was, wasText := noFacts, ""
+	was, wasText, prev := noFacts, "", Stated{}
 	if a.d.Open {
-		if was, wasText, err = a.before(now, chunks, inPlace); err != nil {
+		if was, wasText, prev, err = a.before(now, chunks, inPlace); err != nil {
 			return err
 		}
 	}
-	assertions := now.assemble()
-	facts, err := factsOf(assertions)
+	st := Stated{Assertions: now.assemble(), Dropped: a.c.Dropped}
+	facts, err := factsOf(st.Assertions)
 	if err != nil {
+		return err
+	}
+	if st.Kept, st.Decided, err = a.stale(prev, was, facts); err != nil {
+		return err
+	}
+	if facts, err = factsOfStated(st); err != nil {
 		return err
 	}
 	from := side{a.d.Version, a.d.Date(), was}
@@ -245,7 +254,7 @@ func (a *application) content() error {
 	if err := a.t.diff(a.doc, from, side{a.d.Version, dateOf(a.c.Meta), facts}, a.res); err != nil {
 		return err
 	}
-	if err := a.t.putJSON(newKey(a.t.g.id, spaceAssert).id(a.doc).u32(uint32(a.d.Version)), Stated{assertions, a.c.Dropped}); err != nil {
+	if err := a.t.putJSON(newKey(a.t.g.id, spaceAssert).id(a.doc).u32(uint32(a.d.Version)), st); err != nil {
 		return err
 	}
 	if err := a.candidates(now, chunks, inPlace, wasText); err != nil {
@@ -256,35 +265,32 @@ func (a *application) content() error {
 }
 
 // before reads what the open version states and carries over what this reading could not read.
-func (a *application) before(now *statements, chunks []graph.Chunk, inPlace bool) (*docFacts, string, error) {
-	st, err := a.t.stated(a.doc, a.d.Version)
-	if err != nil {
-		return nil, "", err
+func (a *application) before(now *statements, chunks []graph.Chunk, inPlace bool) (was *docFacts, text string, st Stated, err error) {
+	if st, err = a.t.stated(a.doc, a.d.Version); err != nil {
+		return nil, "", st, err
 	}
-	was, err := factsOf(st.Assertions)
-	if err != nil {
-		return nil, "", fmt.Errorf("assertions of version %d: %w", a.d.Version, err)
+	if was, err = factsOfStated(st); err != nil {
+		return nil, "", st, fmt.Errorf("assertions of version %d: %w", a.d.Version, err)
 	}
 	if len(now.states) == 0 {
-		return was, "", nil
+		return was, "", st, nil
 	}
 	old, err := flatten(a.c.Meta.Key, st.Assertions, nil)
 	if err != nil {
-		return nil, "", err
+		return nil, "", st, err
 	}
 	if inPlace {
 		now.keepUnread(old)
-		return was, a.c.Text, nil
+		return was, a.c.Text, st, nil
 	}
-	text, err := a.t.text(a.doc, a.d.Version)
-	if err != nil {
-		return nil, "", err
+	if text, err = a.t.text(a.doc, a.d.Version); err != nil {
+		return nil, "", st, err
 	}
 	if !old.within(len(text)) {
-		return nil, "", fmt.Errorf("%w: version %d states a span outside its text", ErrCorrupt, a.d.Version)
+		return nil, "", st, fmt.Errorf("%w: version %d states a span outside its text", ErrCorrupt, a.d.Version)
 	}
 	now.reanchor(old, text, a.c.Text, chunks)
-	return was, text, nil
+	return was, text, st, nil
 }
 
 // record writes what the document was read under.

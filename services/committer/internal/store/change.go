@@ -26,6 +26,8 @@ type DocChange struct {
 	NoCandidates bool
 	// Symmetric says whether a relation type is symmetric; its ends are then sorted. Nil: none is.
 	Symmetric func(relType string) bool
+	// Stale is the policy for facts that the document no longer states. Nil: all are withdrawn.
+	Stale func(f StaleFact) string
 }
 
 // Outcomes of applying a change.
@@ -58,6 +60,9 @@ type DocResult struct {
 	// CandidatesWritten and CandidatesSuppressed count sightings' records; suppressed ones have a rejected key.
 	CandidatesWritten    int
 	CandidatesSuppressed int
+	// Kept counts facts that the new version does not state and that stay; of Asked of them a person is to decide.
+	Kept  int
+	Asked int
 	// Removed names the facts that went, at most MaxRemoved; RemovedTotal counts them all.
 	Removed      []string
 	RemovedTotal int

@@ -135,6 +135,9 @@ func decodeStated(b []byte) (Stated, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return a, fmt.Errorf("%w: assertions: something after their end", ErrCorrupt)
 	}
+	for i := range a.Kept {
+		a.Kept[i].fromNumbers()
+	}
 	for i := range a.Chunks {
 		c := &a.Chunks[i]
 		for j := range c.Properties {
@@ -147,6 +150,27 @@ func decodeStated(b []byte) (Stated, error) {
 		}
 	}
 	return a, nil
+}
+
+func decodeStale(b []byte, x *StaleItem) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(x); err != nil {
+		return fmt.Errorf("%w: stale item: %w", ErrCorrupt, err)
+	}
+	x.Kept.fromNumbers()
+	return nil
+}
+
+func (k *Kept) fromNumbers() {
+	if k.Value != nil {
+		k.Value = fromNumber(k.Value)
+	}
+	for i := range k.Spans {
+		for name, v := range k.Spans[i].Properties {
+			k.Spans[i].Properties[name] = fromNumber(v)
+		}
+	}
 }
 
 func fromNumber(v any) any {

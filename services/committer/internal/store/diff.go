@@ -76,7 +76,7 @@ func (t *Txn) diffEntities(doc id, was, now side, e *effect) error {
 		case old == nil:
 			e.res.EntitiesUpdated++
 		}
-		row := encodeMentions(&MentionSupport{Version: now.version, Spans: f.spans})
+		row := encodeMentions(&MentionSupport{Version: now.at(f.version), Spans: f.spans})
 		if old == nil {
 			a.fold.Documents++
 		} else {
@@ -84,7 +84,7 @@ func (t *Txn) diffEntities(doc id, was, now side, e *effect) error {
 				a.fold.addName(m.Name, -1)
 			}
 			t.counts.Mentions -= len(old.spans)
-			if bytes.Equal(row, encodeMentions(&MentionSupport{Version: was.version, Spans: old.spans})) {
+			if bytes.Equal(row, encodeMentions(&MentionSupport{Version: was.at(old.version), Spans: old.spans})) {
 				row = nil
 			}
 		}
@@ -137,7 +137,7 @@ func (t *Txn) diffRelations(doc id, was, now side, e *effect) error {
 		case old == nil:
 			e.res.RelationsJoined++
 		}
-		row, err := encodeEvidence(&EvidenceSupport{Version: now.version, Spans: f.spans})
+		row, err := encodeEvidence(&EvidenceSupport{Version: now.at(f.version), Spans: f.spans})
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (t *Txn) diffRelations(doc id, was, now side, e *effect) error {
 			a.fold.Documents++
 		} else {
 			a.fold.Evidence -= len(old.spans)
-			before, err := encodeEvidence(&EvidenceSupport{Version: was.version, Spans: old.spans})
+			before, err := encodeEvidence(&EvidenceSupport{Version: was.at(old.version), Spans: old.spans})
 			if err != nil {
 				return err
 			}
@@ -195,21 +195,21 @@ func (t *Txn) diffProps(doc id, was, now side, e *effect) error {
 				e.res.Conflicts++
 			}
 		}
-		row, err := encodeEvidence(&EvidenceSupport{Version: now.version, Date: now.date, Spans: f.spans})
+		row, err := encodeEvidence(&EvidenceSupport{Version: now.at(f.version), Date: now.dateOf(f), Spans: f.spans})
 		if err != nil {
 			return err
 		}
 		if old := was.facts.props[k]; old != nil {
-			before, err := encodeEvidence(&EvidenceSupport{Version: was.version, Date: was.date, Spans: old.spans})
+			before, err := encodeEvidence(&EvidenceSupport{Version: was.at(old.version), Date: was.dateOf(old), Spans: old.spans})
 			if err != nil {
 				return err
 			}
 			if bytes.Equal(row, before) {
 				continue
 			}
-			a.drop(doc, said{old.confidence(), was.date})
+			a.drop(doc, said{old.confidence(), was.dateOf(old)})
 		}
-		s := said{f.confidence(), now.date}
+		s := said{f.confidence(), now.dateOf(f)}
 		if a.fold.Documents == 0 {
 			a.rescan = false
 		}
@@ -227,7 +227,7 @@ func (t *Txn) diffProps(doc id, was, now side, e *effect) error {
 		if err != nil {
 			return err
 		}
-		a.drop(doc, said{old.confidence(), was.date})
+		a.drop(doc, said{old.confidence(), was.dateOf(old)})
 		if a.fold.Documents == 0 {
 			if name, ok := e.shown[k.owner]; ok {
 				e.removed("%s of %q = %v", k.name, name, a.fold.Value)

@@ -251,19 +251,23 @@ type docFacts struct {
 }
 
 type entFact struct {
-	ref   graph.EntityRef
-	spans []MentionSpan
+	ref     graph.EntityRef
+	spans   []MentionSpan
+	version int // that the spans are of; 0: the one that states them
 }
 
 type relFact struct {
 	typ      string
 	src, dst id
 	spans    []EvidenceSpan
+	version  int // as entFact's
 }
 
 type propFact struct {
-	value any
-	spans []EvidenceSpan
+	value   any
+	spans   []EvidenceSpan
+	version int    // as entFact's
+	date    string // that the value counts with, when version is not 0
 }
 
 // propID names one value of one property of an entity or relation.

@@ -40,6 +40,7 @@ const (
 	spaceMatch    = '=' // entity id, entity id; once from either side
 	spaceVerdict  = '!' // entity id, greater entity id
 	spaceMatchID  = '#' // match id → entity id, greater entity id
+	spaceStale    = '~' // id of a stale item → document, fact, what is kept
 	spaceConflict = '%' // conflict id → owner id, property, number of values
 
 	// Rows without a sequence in the key.
@@ -53,7 +54,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@%"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~"
 
 // Lists of postings.
 const (
@@ -287,7 +288,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())

@@ -195,6 +195,10 @@ type ChunkRef struct {
 type Stated struct {
 	graph.Assertions
 	Dropped []graph.Dropped `json:"dropped,omitempty"`
+	// Kept is what an earlier version stated and this one does not, by fact id.
+	Kept []Kept `json:"kept,omitempty"`
+	// Decided are the ids of facts of the document that a person made, sorted.
+	Decided []string `json:"decided,omitempty"`
 }
 
 // CandidateRecord is the candidates of one key in one document.
@@ -238,6 +242,8 @@ type Counts struct {
 	Entities   map[string]int `json:"entities"`   // by label
 	Relations  map[string]int `json:"relations"`  // by type
 	Candidates int            `json:"candidates"` // pending records
+	// Stale counts facts that documents no longer state and about which a person is asked.
+	Stale int `json:"stale,omitempty"`
 	// Decided are candidate keys by decision, also those whose records became facts.
 	Decided map[string]int `json:"decided,omitempty"`
 	// Matches by state.

@@ -256,7 +256,7 @@ func (v *verifier) stated(k key, doc id, d Doc, ver Version, text string, st Sta
 	}
 	var f *docFacts
 	if err == nil {
-		f, err = factsOf(st.Assertions)
+		f, err = factsOfStated(st)
 	}
 	if err != nil {
 		v.problem(k, "%v", err)
@@ -265,8 +265,12 @@ func (v *verifier) stated(k key, doc id, d Doc, ver Version, text string, st Sta
 	if !open {
 		return nil
 	}
+	if err := v.kept(k, doc, d, ver, st); err != nil {
+		return err
+	}
+	here := side{version: ver.Version, date: d.Date()}
 	for e, x := range f.ents {
-		if err := v.expect(v.sn.key(spaceMention).id(e).id(doc), encodeMentions(&MentionSupport{Version: ver.Version, Spans: x.spans})); err != nil {
+		if err := v.expect(v.sn.key(spaceMention).id(e).id(doc), encodeMentions(&MentionSupport{Version: here.at(x.version), Spans: x.spans})); err != nil {
 			return err
 		}
 		if err := v.need(v.sn.key(spaceEntity).id(e), "%s states it", d.Meta.Key); err != nil {
@@ -274,7 +278,7 @@ func (v *verifier) stated(k key, doc id, d Doc, ver Version, text string, st Sta
 		}
 	}
 	for rel, x := range f.rels {
-		row, err := encodeEvidence(&EvidenceSupport{Version: ver.Version, Spans: x.spans})
+		row, err := encodeEvidence(&EvidenceSupport{Version: here.at(x.version), Spans: x.spans})
 		if err != nil {
 			return err
 		}
@@ -286,7 +290,7 @@ func (v *verifier) stated(k key, doc id, d Doc, ver Version, text string, st Sta
 		}
 	}
 	for p, x := range f.props {
-		row, err := encodeEvidence(&EvidenceSupport{Version: ver.Version, Date: d.Date(), Spans: x.spans})
+		row, err := encodeEvidence(&EvidenceSupport{Version: here.at(x.version), Date: here.dateOf(x), Spans: x.spans})
 		if err != nil {
 			return err
 		}
@@ -449,6 +453,7 @@ func (v *verifier) counts() error {
 	say("terms", c.Terms, f.Terms)
 	say("mentions", c.Mentions, f.Mentions)
 	say("pending candidates", c.Candidates, f.Candidates)
+	say("stale facts that wait", c.Stale, f.Stale)
 	if c.ChunkNo < f.ChunkNo {
 		v.problem(k, "the next chunk number %d is taken", c.ChunkNo)
 	}

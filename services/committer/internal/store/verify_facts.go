@@ -219,7 +219,7 @@ func (v *verifier) support(k key, r *keyReader, _ []byte) error {
 		if err != nil {
 			return err
 		}
-		x, err := factsOf(st.Assertions)
+		x, err := factsOfStated(st)
 		if err == nil {
 			f = x
 		}

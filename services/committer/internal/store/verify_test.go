@@ -53,6 +53,8 @@ func fixtureID(tb T, label, key string) id {
 // Verify names every key that is deleted, altered, or moved: one test a row of a store that has every kind.
 func TestVerifyNamesDamage(t *testing.T) {
 	s := damaged(t)
+	reads(t, s, 1, "d", "[Person:Lin] joined [Person:Guild].\n> 0 MEMBER_OF Person:Lin Person:Guild", nil)
+	reads(t, s, 2, "d", "Nobody joined.", policy(StaleReview))
 	verified(t, s)
 	newest := map[string]string{} // key without sequence → newest key
 	spaces := map[byte]bool{}

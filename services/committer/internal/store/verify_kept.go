@@ -1,0 +1,115 @@
+package store
+
+// kept checks what an open version kept of earlier ones: its quotes slice from their texts, and what waits has an item.
+func (v *verifier) kept(k key, doc id, d Doc, ver Version, st Stated) error {
+	for i := range st.Kept {
+		x := &st.Kept[i]
+		fact, err := x.FactID()
+		if err != nil {
+			v.problem(k, "%v", err)
+			continue
+		}
+		for _, s := range x.Spans {
+			if err := v.keptSpan(k, doc, d, x.Version, s.Chunk, s.Start, s.End); err != nil {
+				return err
+			}
+		}
+		for _, e := range x.Ends {
+			for _, m := range e.Spans {
+				if err := v.keptSpan(k, doc, d, e.Version, m.Chunk, m.Start, m.End); err != nil {
+					return err
+				}
+			}
+		}
+		if !x.Asked {
+			continue
+		}
+		sk, err := staleKey(v.sn.g.id, d.Meta.ID, fact)
+		if err == nil {
+			err = v.need(sk, "%s asks about fact %s", d.Meta.Key, fact)
+		}
+		if err != nil {
+			return err
+		}
+		v.asked++
+	}
+	return nil
+}
+
+func (v *verifier) keptSpan(k key, doc id, d Doc, version, chunk, start, end int) error {
+	var old Version
+	ok, err := v.get(versionKey(v.sn.g.id, doc, version), func(b []byte) error { return decodeJSON(b, &old) })
+	if err != nil {
+		return err
+	}
+	var text string
+	if ok {
+		ok, err = v.get(v.sn.key(spaceText).id(doc).u32(uint32(version)), func(b []byte) error { text = string(b[1:]); return nil })
+	}
+	if err != nil {
+		return err
+	}
+	if !ok || version > d.Version {
+		v.problem(k, "what is kept is of version %d, which is not there", version)
+		return nil
+	}
+	if err := checkSpan(d.Meta.Key, text, old.Chunks, chunk, start, end); err != nil {
+		v.problem(k, "kept of version %d: %v", version, err)
+	}
+	return nil
+}
+
+// stale checks that each item that waits is asked about by its document.
+func (v *verifier) stale() error {
+	n := 0
+	err := v.each(v.sn.key(spaceStale), func(k key, r *keyReader, val []byte) error {
+		n++
+		var x StaleItem
+		if err := decodeStale(val, &x); err != nil {
+			return err
+		}
+		if item := r.id(); StaleID(x.Doc, x.Fact) != item.String() {
+			v.problem(k, "its document and fact give another id")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	v.found.Stale = n
+	if n == v.asked {
+		return nil
+	}
+	return v.each(v.sn.key(spaceStale), func(k key, _ *keyReader, val []byte) error {
+		var x StaleItem
+		if err := decodeStale(val, &x); err != nil {
+			return err
+		}
+		asked, err := v.asks(x)
+		if err == nil && !asked {
+			v.problem(k, "document %s does not ask about fact %s", x.Doc, x.Fact)
+		}
+		return err
+	})
+}
+
+// asks says whether a document's open version asks about a fact.
+func (v *verifier) asks(x StaleItem) (yes bool, err error) {
+	doc, ok := parseID(x.Doc)
+	if !ok {
+		return false, nil
+	}
+	d, ok, err := v.doc(doc)
+	if err != nil || !ok || !d.Open {
+		return false, err
+	}
+	_, err = v.get(v.sn.key(spaceAssert).id(doc).u32(uint32(d.Version)), func(b []byte) error {
+		st, err := decodeStated(b)
+		for i := range st.Kept {
+			fact, e := st.Kept[i].FactID()
+			yes = yes || e == nil && fact == x.Fact && st.Kept[i].Asked
+		}
+		return err
+	})
+	return yes, err
+}
