@@ -270,7 +270,10 @@ type Storage struct {
 	RowsRemoved      int `json:"rows_removed"`
 	EntitiesRemoved  int `json:"entities_removed"`
 	RelationsRemoved int `json:"relations_removed"`
-	Bytes            int `json:"bytes"`
+	// StaleKept counts facts that a new version no longer states and that stay; about StaleAsked of them a person is asked.
+	StaleKept  int `json:"stale_kept"`
+	StaleAsked int `json:"stale_asked"`
+	Bytes      int `json:"bytes"`
 	Failures
 }
 

@@ -108,6 +108,7 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 		return done, err
 	}
 	symmetric := func(relType string) bool { r, ok := sch.Relation(relType); return ok && r.Symmetric }
+	policy := stalePolicy(sch)
 	var stale []string
 	for left := tokens; len(left) > 0; {
 		docs, rest, mixed, err := m.changes(rec, l, left)
@@ -117,7 +118,7 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 		stale, left = append(stale, mixed...), rest
 		changes := make([]store.DocChange, len(docs))
 		for i := range docs {
-			docs[i].change.Symmetric = symmetric
+			docs[i].change.Symmetric, docs[i].change.Stale = symmetric, policy
 			changes[i] = docs[i].change
 		}
 		if err := txn.Ahead(ctx, changes); err != nil {
@@ -370,6 +371,8 @@ func count(s *api.JobStatus, r store.DocResult, counted bool) {
 	mg.Conflicts += r.Conflicts
 	st.EntitiesRemoved += r.EntitiesRemoved
 	st.RelationsRemoved += r.RelationsRemoved
+	st.StaleKept += r.Kept
+	st.StaleAsked += r.Asked
 	s.Stages.Extraction.CandidatesWritten += r.CandidatesWritten
 	s.Stages.Extraction.CandidatesSuppressed += r.CandidatesSuppressed
 	for _, f := range r.Removed {
@@ -395,6 +398,8 @@ func addDone(s, done *api.JobStatus) {
 	st.Merge.Conflicts += y.Merge.Conflicts
 	st.Storage.EntitiesRemoved += y.Storage.EntitiesRemoved
 	st.Storage.RelationsRemoved += y.Storage.RelationsRemoved
+	st.Storage.StaleKept += y.Storage.StaleKept
+	st.Storage.StaleAsked += y.Storage.StaleAsked
 	st.Storage.RowsWritten += y.Storage.RowsWritten
 	st.Storage.RowsRemoved += y.Storage.RowsRemoved
 	st.Storage.Bytes += y.Storage.Bytes
