@@ -284,11 +284,6 @@ func (d *desk) candidates(ctx context.Context, graph string, f model.Filter, aft
 	return p, err
 }
 
-// groupSize is about how many bytes a group takes in a reply.
-func groupSize(g api.Group) int {
-	return 400 + len(g.IDs)*40 + 2*(len(g.Key)+len(g.Text)+len(g.SourceText)+len(g.TargetText)+len(g.Sample.Quote)+len(g.Sample.Document)+len(g.Label))
-}
-
 func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (model.Filter, error) {
 	f := model.Filter{Label: schema.FoldLabel(req.Label), MinCount: req.MinCount, MinScore: req.MinScore, State: api.StatePending, Kinds: map[string]bool{}}
 	if math.IsNaN(req.MinScore) || req.MinScore < 0 || req.MinScore > 1 {

@@ -92,23 +92,25 @@ func (s *Service) endpoints() []bus.Endpoint {
 		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
 		"edit": s.desk.edit, "prune": s.desk.prune, "audit": s.desk.audit, "patch": s.desk.patch,
 	}
-	var out []bus.Endpoint
+	out := []bus.Endpoint{{Name: "query-candidates", Subject: events.Root + ".*.query.candidates", Handler: answer(s.desk.search)}}
 	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch"} {
-		fn := verbs[name]
 		limit := time.Duration(0)
 		if name == "audit" { // which may read the whole chain
 			limit = time.Hour
 		}
-		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit,
-			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
-				v, err := fn(ctx, graph, body)
-				if err != nil {
-					return nil, asError(err)
-				}
-				return v, nil
-			}})
+		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit, Handler: answer(verbs[name])})
 	}
 	return out
+}
+
+func answer(fn func(context.Context, string, []byte) (any, error)) bus.VerbFunc {
+	return func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
+		v, err := fn(ctx, graph, body)
+		if err != nil {
+			return nil, asError(err)
+		}
+		return v, nil
+	}
 }
 
 // remote asks the committer over request-reply.

@@ -11,14 +11,13 @@ import (
 	"github.com/factmill/factmill/pkg/graph"
 )
 
-
 // made is record number n of a graph in which five documents say the same; it is whole and made anew each time, as it comes off the wire.
 func made(n int) api.Record {
 	group, kind := n/5, kinds[n/5%3]
 	doc := fmt.Sprintf("reports/2026/%07d.txt", n%50_021)
 	id := fingerprint.DocumentID(doc)
 	it := events.CandidateItem{Document: doc, DocumentID: id, ContentHash: fingerprint.ContentHash(doc), State: api.StatePending,
-		Quote: fmt.Sprintf("In the autumn, observatory %d was said to work with institute %d on an instrument.", group, group*7),
+		Quote:   fmt.Sprintf("In the autumn, observatory %d was said to work with institute %d on an instrument.", group, group*7),
 		ChunkID: fingerprint.ChunkID(id, doc, "c1", n%9), At: fmt.Sprintf("2026-03-%02dT%02d:00:00Z", n/40_000%28+1, n%24),
 		Candidate: graph.Candidate{Kind: kind, Label: fmt.Sprintf("Label %d", group%40), Confidence: float64(n%60) / 100, Reasons: []string{graph.ReasonUndeclaredLabel},
 			Count: 1 + group%97*(n%3), Chunk: n % 9, Start: n % 4000, End: n%4000 + 90, Extractor: "hybrid", Rule: "r"}}
