@@ -8,6 +8,7 @@ import (
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/graph"
 )
 
 func (c *cli) reviewSearchCmd() *cobra.Command {
@@ -24,7 +25,11 @@ looks for those.`,
 			if limit < 1 || limit > api.MaxCandidateHits {
 				return nil, fmt.Errorf("--limit is %d: it must be between 1 and %d", limit, api.MaxCandidateHits)
 			}
-			return req, nil
+			switch kind {
+			case "", graph.KindEntity, graph.KindRelation, graph.KindProperty:
+				return req, nil
+			}
+			return nil, fmt.Errorf("--kind is %q: it must be entity, relation or property", kind)
 		}, render.CandidateHits),
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "only entity, relation or property")
