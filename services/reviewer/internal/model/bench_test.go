@@ -111,8 +111,22 @@ func BenchmarkFill(b *testing.B) {
 				g.List(Filter{}, nil, 0, 100, few, 700<<10)
 				b.StopTimer()
 				b.ReportMetric(float64(held()-before)/float64(n), "B/record")
+				g.Search([]string{"none"}, "", 1)
+				b.ReportMetric(float64(held()-before)/float64(n), "searchable-B/record")
 				runtime.KeepAlive(g)
 				b.StartTimer()
+			}
+		})
+	}
+}
+
+// BenchmarkFind is the slowest way to a record: by its id.
+func BenchmarkFind(b *testing.B) {
+	for _, n := range sizes {
+		g := filled(n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				g.Find(made(n / 2).ID)
 			}
 		})
 	}

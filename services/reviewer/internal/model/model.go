@@ -21,7 +21,8 @@ type Graph struct {
 	groups  int               // in order
 	moved   []*group          // groups that changed since the order was last looked at; they are on no shelf
 	shelves map[shelf]*ordered
-	words   *words // nil until somebody searches
+	shapes  map[unique.Handle[shape]]int // how many groups in order have each
+	words   *words                       // nil until somebody searches
 	tally   tally
 }
 
@@ -34,7 +35,7 @@ type tally struct {
 
 // New returns an empty model at (seq, no).
 func New(seq, no uint64) *Graph {
-	return &Graph{Seq: seq, No: no, keys: map[string]*group{}, shelves: map[shelf]*ordered{},
+	return &Graph{Seq: seq, No: no, keys: map[string]*group{}, shelves: map[shelf]*ordered{}, shapes: map[unique.Handle[shape]]int{},
 		tally: tally{kinds: map[string]int{}, states: map[string]int{}, labels: map[string]int{}, pending: map[unique.Handle[string]]int{}}}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 // ordered are groups by count desc, confidence desc, key asc, state asc.
@@ -54,6 +55,8 @@ func (g *Graph) shelve(gr *group) {
 		}
 		t.Set(gr)
 	}
+	gr.shape = gr.shapeOf()
+	count(g.shapes, gr.shape, 1)
 	g.groups++
 }
 
@@ -65,6 +68,7 @@ func (g *Graph) unshelve(gr *group) {
 			delete(g.shelves, s)
 		}
 	}
+	count(g.shapes, gr.shape, -1)
 	g.groups--
 }
 
@@ -181,29 +185,28 @@ func leap(runs []*run, n int) {
 	}
 }
 
-// each says whether a group is chosen by what the shelves are not sorted by; nil when that is nothing.
-func (f Filter) each() func(*group) bool {
+// hides says which shapes are left out; nil when none is. Each is asked about once.
+func (f Filter) hides() func(unique.Handle[shape]) bool {
 	if f.Hide == nil {
-		if f.MinScore == 0 {
-			return nil
-		}
-		return func(gr *group) bool { return gr.confidence >= f.MinScore }
+		return nil
 	}
 	hidden := map[unique.Handle[shape]]bool{}
-	return func(gr *group) bool {
-		if gr.confidence < f.MinScore {
-			return false
-		}
-		s := gr.shapeOf()
+	return func(s unique.Handle[shape]) bool {
 		hide, known := hidden[s]
 		if !known {
-			gr.sum()
-			b := gr.records[0].body
-			hide = f.Hide(api.Group{Kind: gr.kind, State: gr.state, Label: b.label, SourceLabel: b.sourceLabel, TargetLabel: b.targetLabel, Reasons: gr.reasons})
+			hide = f.Hide(s.Value().group())
 			hidden[s] = hide
 		}
-		return !hide
+		return hide
 	}
+}
+
+// each says whether a group is chosen by what the shelves are not sorted by; nil when that is nothing.
+func (f Filter) each(hides func(unique.Handle[shape]) bool) func(*group) bool {
+	if hides == nil && f.MinScore == 0 {
+		return nil
+	}
+	return func(gr *group) bool { return gr.confidence >= f.MinScore && (hides == nil || !hides(gr.shape)) }
 }
 
 // total counts what a filter chooses of whole runs.
@@ -225,13 +228,30 @@ func total(runs []*run, chosen func(*group) bool) (n int) {
 	return n
 }
 
+// totalOf counts what a filter chooses by nothing but its shape.
+func (g *Graph) totalOf(f Filter, hides func(unique.Handle[shape]) bool) (n int) {
+	for h, groups := range g.shapes {
+		s := h.Value()
+		if (len(f.Kinds) == 0 || f.Kinds[s.kind]) && (f.State == "" || f.State == s.state) && (f.Label == "" || f.Label == schema.FoldLabel(s.label)) && !hides(h) {
+			n += groups
+		}
+	}
+	return n
+}
+
 // List returns groups after a place (nil: from the first), skipping some, at most limit and budget bytes; the place of the
-// last one when more follow; and how many match in all. It looks at every group only for MinScore and Hide.
+// last one when more follow; and how many match in all. Every group is looked at only
+// to count for MinScore, and for Hide with MinCount.
 func (g *Graph) List(f Filter, after *Place, skip, limit int, size func(api.Group) int, budget int) (out []api.Group, next *Place, n int) {
 	g.settle()
 	out = []api.Group{}
-	runs, chosen := g.runs(f), f.each()
-	n = total(runs, chosen)
+	runs, hides := g.runs(f), f.hides()
+	chosen := f.each(hides)
+	if hides != nil && f.MinScore == 0 && f.MinCount == 0 {
+		n = g.totalOf(f, hides)
+	} else {
+		n = total(runs, chosen)
+	}
 	if after != nil {
 		p := &group{count: after.Count, confidence: after.Confidence, key: after.Key, state: after.State}
 		for _, r := range runs {

@@ -97,6 +97,12 @@ func (r *record) sample() api.Sample {
 	return api.Sample{Document: r.document.Value().key, Chunk: chunk, Quote: quote, Start: int(r.start), End: int(r.end)}
 }
 
+// saying is reasons and how many records have them. Most groups have one.
+type saying struct {
+	reasons unique.Handle[string]
+	records int
+}
+
 // group is the records of one key and state.
 type group struct {
 	key, state, kind string
@@ -111,13 +117,12 @@ type group struct {
 	// moved: the group is out of order, and waits in Graph.moved.
 	moved bool
 
-	// What all records say together. stale: one of them went, and it is worked out when it is asked for.
-	reasons  []string // sorted; never changed in place
-	added    unique.Handle[string]
+	// Which reasons the records have, and the newest record. old: that one went, and it is looked for when it is asked for.
+	says     []saying
 	revision uint64
-	stale    bool
+	old      bool
 
-	shape  unique.Handle[shape] // zero until it is asked for
+	shape  unique.Handle[shape] // while the group is in order
 	folded *body                // that label was made of
 	entry  *entry               // in the index of words; nil when it is not there
 }
@@ -140,10 +145,8 @@ func (gr *group) add(i int, r *record) {
 	if r.confidence >= gr.confidence {
 		gr.confidence, gr.unsure = r.confidence, false
 	}
-	if !gr.stale {
-		gr.say(r)
-	}
-	gr.shape = unique.Handle[shape]{}
+	gr.revision = max(gr.revision, r.seq)
+	gr.say(r, 1)
 }
 
 // drop takes the record at place i out.
@@ -152,37 +155,43 @@ func (gr *group) drop(i int) *record {
 	gr.records = slices.Delete(gr.records, i, i+1)
 	gr.count -= r.count
 	gr.unsure = gr.unsure || r.confidence >= gr.confidence
-	gr.stale = true
-	gr.shape = unique.Handle[shape]{}
+	gr.old = gr.old || r.seq == gr.revision
+	gr.say(r, -1)
 	return r
 }
 
-// say adds what a record says to what all say.
-func (gr *group) say(r *record) {
-	gr.revision = max(gr.revision, r.seq)
-	if r.reasons == gr.added {
-		return
+// say counts a record's reasons.
+func (gr *group) say(r *record, n int) {
+	i := slices.IndexFunc(gr.says, func(x saying) bool { return x.reasons == r.reasons })
+	if i < 0 {
+		i, gr.says = len(gr.says), append(gr.says, saying{reasons: r.reasons})
 	}
-	gr.added = r.reasons
-	if r.reasons.Value() == "" {
-		return
-	}
-	for _, x := range strings.Split(r.reasons.Value(), "\x00") {
-		if i, there := slices.BinarySearch(gr.reasons, x); !there {
-			gr.reasons = slices.Insert(slices.Clone(gr.reasons), i, intern(x))
-		}
+	if gr.says[i].records += n; gr.says[i].records == 0 {
+		gr.says = slices.Delete(gr.says, i, i+1)
 	}
 }
 
-// sum brings what all records say together up to date.
-func (gr *group) sum() {
-	if !gr.stale {
-		return
+// reasons are those of all records, sorted.
+func (gr *group) reasons() []string {
+	out := []string{}
+	for _, x := range gr.says {
+		if all := x.reasons.Value(); all != "" {
+			out = append(out, strings.Split(all, "\x00")...)
+		}
 	}
-	gr.reasons, gr.added, gr.revision, gr.stale = nil, unique.Handle[string]{}, 0, false
-	for _, r := range gr.records {
-		gr.say(r)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// newest is the revision.
+func (gr *group) newest() uint64 {
+	if gr.old {
+		gr.revision, gr.old = 0, false
+		for _, r := range gr.records {
+			gr.revision = max(gr.revision, r.seq)
+		}
 	}
+	return gr.revision
 }
 
 // best brings the confidence up to date.
@@ -201,13 +210,12 @@ const maxIDs = 100
 
 // view makes the group's row. The text and sample are those of the smallest document key.
 func (gr *group) view() api.Group {
-	gr.sum()
 	first := gr.records[0]
 	b := first.body
 	v := api.Group{
 		Key: gr.key, Kind: gr.kind, Label: b.label, Text: b.text, SourceText: b.sourceText, TargetText: b.targetText, SourceLabel: b.sourceLabel,
 		TargetLabel: b.targetLabel, State: gr.state, Count: gr.count, Confidence: gr.confidence, Documents: len(gr.records),
-		IDs: make([]string, 0, min(len(gr.records), maxIDs)), Reasons: append([]string{}, gr.reasons...), Sample: first.sample(), Revision: gr.revision,
+		IDs: make([]string, 0, min(len(gr.records), maxIDs)), Reasons: gr.reasons(), Sample: first.sample(), Revision: gr.newest(),
 	}
 	for _, r := range gr.records[:min(len(gr.records), maxIDs)] {
 		v.IDs = append(v.IDs, r.id())
@@ -219,10 +227,15 @@ func (gr *group) view() api.Group {
 type shape struct{ kind, state, label, sourceLabel, targetLabel, reasons string }
 
 func (gr *group) shapeOf() unique.Handle[shape] {
-	if gr.shape == (unique.Handle[shape]{}) {
-		gr.sum()
-		b := gr.records[0].body
-		gr.shape = unique.Make(shape{gr.kind, gr.state, b.label, b.sourceLabel, b.targetLabel, strings.Join(gr.reasons, "\x00")})
+	b := gr.records[0].body
+	return unique.Make(shape{gr.kind, gr.state, b.label, b.sourceLabel, b.targetLabel, strings.Join(gr.reasons(), "\x00")})
+}
+
+// group is what a schema that covers groups looks at.
+func (s shape) group() api.Group {
+	g := api.Group{Kind: s.kind, State: s.state, Label: s.label, SourceLabel: s.sourceLabel, TargetLabel: s.targetLabel, Reasons: []string{}}
+	if s.reasons != "" {
+		g.Reasons = strings.Split(s.reasons, "\x00")
 	}
-	return gr.shape
+	return g
 }
