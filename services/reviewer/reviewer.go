@@ -62,6 +62,10 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow candidate events: %w", err)
 	}
+	// Requests under way when the service stops still get what they wait for.
+	loads, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	s.desk.base = loads
 	watched := make(chan error, 1)
 	go func() { watched <- s.watch(ctx); cancel() }()
 	s.up.Store(true)
@@ -69,6 +73,8 @@ func (s *Service) Run(ctx context.Context) error {
 		s.endpoints(), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})
 	s.up.Store(false)
 	cancel()
+	stop()
+	s.desk.loads.Wait()
 	if e := sub.Unsubscribe(); e != nil && !errors.Is(e, nats.ErrConnectionClosed) {
 		err = errors.Join(err, fmt.Errorf("follow candidate events: %w", e))
 	}

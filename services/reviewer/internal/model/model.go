@@ -111,8 +111,9 @@ func (g *Graph) touch(gr *group) {
 	g.moved = append(g.moved, gr)
 }
 
-// settle puts the groups that changed where they belong. Whatever changes together is moved once.
-func (g *Graph) settle() {
+// Settle puts the groups that changed where they belong; whatever changes together is moved once. Whatever reads the model does it too, so
+// that calling it only chooses the time.
+func (g *Graph) Settle() {
 	for _, gr := range g.moved {
 		gr.moved = false
 		if len(gr.records) == 0 {
@@ -166,7 +167,7 @@ func (g *Graph) Apply(e *events.CandidateEvent) bool {
 			g.Remove(it.Document, it.DocumentID, it.Key)
 		}
 	}
-	g.settle()
+	g.Settle()
 	g.No, g.Seq = e.No, max(g.Seq, e.Seq)
 	return true
 }
@@ -188,7 +189,7 @@ func (g *Graph) Find(id string) string {
 
 // Group returns the group of a key: the pending one first.
 func (g *Graph) Group(key string) (api.Group, bool) {
-	g.settle()
+	g.Settle()
 	for _, s := range states {
 		for gr := g.keys[key]; gr != nil; gr = gr.next {
 			if gr.state == s {
@@ -201,7 +202,7 @@ func (g *Graph) Group(key string) (api.Group, bool) {
 
 // Stats counts the queue.
 func (g *Graph) Stats() api.ReviewStatsReply {
-	g.settle()
+	g.Settle()
 	t := &g.tally
 	s := api.ReviewStatsReply{Seq: g.Seq, Records: t.records, Groups: g.groups, ByKind: maps.Clone(t.kinds), ByState: maps.Clone(t.states), ByLabel: maps.Clone(t.labels)}
 	for h := range t.pending {

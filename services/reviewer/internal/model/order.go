@@ -243,7 +243,7 @@ func (g *Graph) totalOf(f Filter, hides func(unique.Handle[shape]) bool) (n int)
 // last one when more follow; and how many match in all. Every group is looked at only
 // to count for MinScore, and for Hide with MinCount.
 func (g *Graph) List(f Filter, after *Place, skip, limit int, size func(api.Group) int, budget int) (out []api.Group, next *Place, n int) {
-	g.settle()
+	g.Settle()
 	out = []api.Group{}
 	runs, hides := g.runs(f), f.hides()
 	chosen := f.each(hides)

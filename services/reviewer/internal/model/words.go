@@ -112,7 +112,7 @@ type Found struct {
 // Search returns the groups, pending and approved, that have some of the words (as Words gives them): those with most of them first, then
 // by count, key and state. At most limit are returned, and how many there are in all. An empty kind is all.
 func (g *Graph) Search(look []string, kind string, limit int) (out []Found, total int) {
-	g.settle()
+	g.Settle()
 	g.index()
 	g.words.search++
 	var found []*entry
