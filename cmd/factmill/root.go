@@ -275,7 +275,7 @@ func ask[T any](c *cli, verb string, request func(cmd *cobra.Command, args []str
 			return usage(err)
 		}
 		wait := target.WaitAnswers
-		if strings.HasPrefix(verb, "review.") {
+		if strings.HasPrefix(verb, "review.") || verb == "query.candidates" { // which the review desk answers
 			wait = target.WaitReview
 		}
 		return c.open(ctx, cmd, wait, func(ctx context.Context, s *target.Session) error {

@@ -56,6 +56,9 @@ type ServeOptions struct {
 	Limit time.Duration
 	// Nouns that this service answers alone, for example "jobs": their other verbs are answered unknown_verb.
 	Nouns []string
+	// Elsewhere are verbs of the nouns that another service answers, by noun.verb, for example "query.candidates": "reviewer". That one's
+	// answer is left to it; while none of it runs, they are answered not_ready. Defaults to none.
+	Elsewhere map[string]string
 	// QueueGroup of the service's replicas, of which one answers. Defaults to the service's name.
 	QueueGroup string
 	// Ready is what the health endpoint says; nil is ready. Defaults to always ready.
@@ -235,7 +238,24 @@ func (s *server) unknown(m *nats.Msg) {
 	if len(t) != 4 || s.known[t[2]+"."+t[3]] || m.Reply == "" {
 		return
 	}
+	if other := s.opt.Elsewhere[t[2]+"."+t[3]]; other != "" {
+		go s.elsewhere(m, other, t[2]+"."+t[3])
+		return
+	}
 	s.reply(m, nil, api.Errorf(404, "unknown_verb", "%s has no verb %q", t[2], clip(t[3], 80)))
+}
+
+// aliveWait is how long another service may take to show that it is there.
+const aliveWait = 2 * time.Second
+
+// elsewhere says that nobody answers a verb, when the service that would does not run: the broker does not, since the subscription for
+// unknown verbs took the request.
+func (s *server) elsewhere(m *nats.Msg, service, verb string) {
+	ctx, stop := context.WithTimeout(s.stops, aliveWait)
+	defer stop()
+	if _, err := s.conn.NC.RequestWithContext(ctx, HealthSubject(service), nil); errors.Is(err, nats.ErrNoResponders) {
+		s.reply(m, nil, api.Errorf(503, "not_ready", "%s is answered by the %s, and none runs: start one", verb, service))
+	}
 }
 
 // microHandler is an endpoint as micro sees it.

@@ -73,6 +73,29 @@ func (v *verbs) refused(subject string, req any) *api.Error {
 	return e
 }
 
+// A verb of a noun that another service answers is left to that one, and refused while none of it runs.
+func TestVerbsThatAnotherServiceAnswers(t *testing.T) {
+	testkit.NoLeaks(t)
+	v := serve(t, bus.ServeOptions{Nouns: []string{"jobs"}, Elsewhere: map[string]string{"jobs.review": "reviewer"}})
+	e := v.refused("factmill.g1.jobs.review", nil)
+	require.Equal(t, []any{503, "not_ready", "jobs.review is answered by the reviewer, and none runs: start one"}, []any{e.Status, e.Code, e.Message})
+	c := testkit.Connect(t, v.srv, "reviewer")
+	ep := bus.Endpoint{Name: "jobs-review", Subject: "factmill.*.jobs.review", Handler: func(_ context.Context, graph string, _ []byte, _ func(string) string) (any, *api.Error) {
+		return graph + " is reviewed", nil
+	}}
+	testkit.Start(t, func(ctx context.Context) error {
+		return c.Serve(ctx, bus.ServiceInfo{Name: "reviewer"}, []bus.Endpoint{ep}, bus.ServeOptions{})
+	})
+	testkit.Await(t, "the reviewer", func() bool { return v.Request(t.Context(), bus.HealthSubject("reviewer"), nil, nil) == nil })
+	for range 50 {
+		var said string
+		require.NoError(t, v.Request(t.Context(), "factmill.g1.jobs.review", nil, &said))
+		require.Equal(t, "g1 is reviewed", said)
+	}
+	e = v.refused("factmill.g1.jobs.frobnicate", nil)
+	require.Equal(t, "unknown_verb", e.Code)
+}
+
 func TestVerbs(t *testing.T) {
 	testkit.NoLeaks(t)
 	v := serve(t, bus.ServeOptions{Nouns: []string{"jobs"}})

@@ -117,7 +117,8 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "dead-letters"}, Log: s.log})
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "dead-letters"},
+				Elsewhere: map[string]string{"query.candidates": "reviewer"}, Log: s.log})
 	})
 	wg.Go(func() {
 		defer cancel()

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -47,6 +46,10 @@ type desk struct {
 
 	mu     sync.Mutex
 	graphs map[string]*state
+
+	// Loads go on when the request that began them has ended, but not behind base.
+	base  context.Context
+	loads sync.WaitGroup
 }
 
 // state is one graph's model. moved is closed and renewed whenever the model changes.
@@ -54,14 +57,13 @@ type state struct {
 	mu     sync.Mutex
 	model  *model.Graph // nil until loaded, or when events were missed
 	moved  chan struct{}
-	load   sync.Mutex // one load at a time
-	loads  bool       // a load is under way, and early keeps what passes meanwhile
-	early  []*events.CandidateEvent
+	load   *load                    // under way; nil when none is
+	early  []*events.CandidateEvent // that passed while it was
 	covers *coverage.Cache
 }
 
 func newDesk(c Committer) *desk {
-	return &desk{committer: c, catchUp: 5 * time.Second, graphs: map[string]*state{}}
+	return &desk{committer: c, catchUp: 5 * time.Second, graphs: map[string]*state{}, base: context.Background()}
 }
 
 func (d *desk) state(graph string) *state {
@@ -90,7 +92,7 @@ func (d *desk) apply(e *events.CandidateEvent) {
 	defer s.mu.Unlock()
 	switch {
 	case s.model == nil:
-		if s.loads && len(s.early) < maxEarly {
+		if s.load != nil && len(s.early) < maxEarly {
 			s.early = append(s.early, e)
 		}
 		return
@@ -136,7 +138,7 @@ func (d *desk) at(ctx context.Context, graph string, fn func(*model.Graph)) erro
 		ahead := m != nil && m.No > want.No
 		s.mu.Unlock()
 		if m == nil {
-			if err := d.load(ctx, graph, s, want.No); err != nil {
+			if err := d.loaded(ctx, graph, s, want.No); err != nil {
 				return err
 			}
 			continue
@@ -177,53 +179,6 @@ func (d *desk) ahead(ctx context.Context, graph string, s *state, m *model.Graph
 		s.model = nil
 	}
 	return want, nil
-}
-
-// load reads the graph's records from the committer, unless somebody else just did.
-func (d *desk) load(ctx context.Context, graph string, s *state, want uint64) error {
-	s.load.Lock()
-	defer s.load.Unlock()
-	s.mu.Lock()
-	have := s.model != nil && s.model.No >= want
-	s.loads = !have
-	s.mu.Unlock()
-	if have {
-		return nil
-	}
-	defer func() {
-		s.mu.Lock()
-		s.loads, s.early = false, nil
-		s.mu.Unlock()
-	}()
-	var m *model.Graph
-	req := api.RecordsGet{}
-	for {
-		page, err := d.committer.Records(ctx, graph, req)
-		if err != nil {
-			return fmt.Errorf("load candidates of %s: %w", graph, err)
-		}
-		if m == nil {
-			m = model.New(page.Seq, page.No)
-		}
-		for _, r := range page.Records {
-			m.Put(r)
-		}
-		if page.Next == "" {
-			break
-		}
-		req.Seq, req.Cursor = page.Seq, page.Next
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.early {
-		if !m.Apply(e) {
-			break
-		}
-	}
-	s.model = m
-	close(s.moved)
-	s.moved = make(chan struct{})
-	return nil
 }
 
 const (
@@ -283,11 +238,6 @@ func (d *desk) candidates(ctx context.Context, graph string, f model.Filter, aft
 		p.groups, p.next, p.total = m.List(f, after, skip, limit, groupSize, replyBudget)
 	})
 	return p, err
-}
-
-// groupSize is about how many bytes a group takes in a reply.
-func groupSize(g api.Group) int {
-	return 400 + len(g.IDs)*40 + 2*(len(g.Key)+len(g.Text)+len(g.SourceText)+len(g.TargetText)+len(g.Sample.Quote)+len(g.Sample.Document)+len(g.Label))
 }
 
 func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (model.Filter, error) {

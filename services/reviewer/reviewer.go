@@ -62,6 +62,10 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow candidate events: %w", err)
 	}
+	// Requests under way when the service stops still get what they wait for.
+	loads, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	s.desk.base = loads
 	watched := make(chan error, 1)
 	go func() { watched <- s.watch(ctx); cancel() }()
 	s.up.Store(true)
@@ -69,6 +73,8 @@ func (s *Service) Run(ctx context.Context) error {
 		s.endpoints(), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})
 	s.up.Store(false)
 	cancel()
+	stop()
+	s.desk.loads.Wait()
 	if e := sub.Unsubscribe(); e != nil && !errors.Is(e, nats.ErrConnectionClosed) {
 		err = errors.Join(err, fmt.Errorf("follow candidate events: %w", e))
 	}
@@ -92,23 +98,25 @@ func (s *Service) endpoints() []bus.Endpoint {
 		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
 		"edit": s.desk.edit, "prune": s.desk.prune, "audit": s.desk.audit, "patch": s.desk.patch, "convert": s.desk.convert,
 	}
-	var out []bus.Endpoint
+	out := []bus.Endpoint{{Name: "query-candidates", Subject: events.Root + ".*.query.candidates", Handler: answer(s.desk.search)}}
 	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch", "convert"} {
-		fn := verbs[name]
 		limit := time.Duration(0)
 		if name == "audit" || name == "convert" { // which may read the whole chain, or change much
 			limit = time.Hour
 		}
-		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit,
-			Handler: func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
-				v, err := fn(ctx, graph, body)
-				if err != nil {
-					return nil, asError(err)
-				}
-				return v, nil
-			}})
+		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit, Handler: answer(verbs[name])})
 	}
 	return out
+}
+
+func answer(fn func(context.Context, string, []byte) (any, error)) bus.VerbFunc {
+	return func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
+		v, err := fn(ctx, graph, body)
+		if err != nil {
+			return nil, asError(err)
+		}
+		return v, nil
+	}
 }
 
 // remote asks the committer over request-reply.
