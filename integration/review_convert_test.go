@@ -69,6 +69,7 @@ func TestConversion(t *testing.T) {
 		require.Equal(t, "not approved", why)
 	}
 	require.Equal(t, asked, m.Count(), "no model is called")
+	require.Equal(t, 1.0, ask[api.ReviewStatsReply](f.cluster, "g", "review.stats", nil).AcceptanceRate, "three keys were approved")
 	hiredBy := func() api.RelationListReply {
 		return ask[api.RelationListReply](f.cluster, "g", "query.relations", api.RelationList{Type: "HIRED_BY"})
 	}

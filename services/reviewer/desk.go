@@ -130,7 +130,7 @@ func (d *desk) at(ctx context.Context, graph string, fn func(*model.Graph)) erro
 		s.mu.Lock()
 		m, moved := s.model, s.moved
 		if m != nil && m.No == want.No {
-			m.Seq = max(m.Seq, want.Seq)
+			m.Seq, m.Approved, m.Rejected = max(m.Seq, want.Seq), want.Approved, want.Rejected
 			fn(m)
 			s.mu.Unlock()
 			return nil

@@ -17,6 +17,9 @@ import (
 type Graph struct {
 	// Seq and No are how far the model is: commit sequence and number of the newest candidate event it includes.
 	Seq, No uint64
+	// Approved and Rejected count decided keys, also those whose records became facts.
+	Approved, Rejected int
+
 	keys    map[string]*group // the groups of a key are a list
 	groups  int               // in order
 	moved   []*group          // groups that changed since the order was last looked at; they are on no shelf
@@ -210,8 +213,8 @@ func (g *Graph) Stats() api.ReviewStatsReply {
 			s.Oldest = at
 		}
 	}
-	if n := s.ByState[api.StateApproved] + s.ByState[api.StateRejected]; n > 0 {
-		s.AcceptanceRate = float64(s.ByState[api.StateApproved]) / float64(n)
+	if n := g.Approved + g.Rejected; n > 0 {
+		s.AcceptanceRate = float64(g.Approved) / float64(n)
 	}
 	return s
 }

@@ -165,9 +165,10 @@ func TestStatsFollowTheRecords(t *testing.T) {
 	put(1, "a", api.StatePending, "2026-01-01")
 	put(2, "b", api.StatePending, "2026-01-02")
 	put(3, "a", api.StateApproved, "2026-01-01")
+	m.Approved, m.Rejected = 3, 1
 	s := m.Stats()
 	require.Equal(t, map[string]int{"pending": 1, "approved": 1}, s.ByState)
-	require.Equal(t, []any{"2026-01-02", 2, 2, 1.0}, []any{s.Oldest, s.Records, s.Groups, s.AcceptanceRate})
+	require.Equal(t, []any{"2026-01-02", 2, 2, 0.75}, []any{s.Oldest, s.Records, s.Groups, s.AcceptanceRate})
 	require.Equal(t, "entity|l|a", m.Find("b"))
 	require.Empty(t, m.Find("c"))
 	m.Remove("a", "a", "entity|l|a")
