@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -278,6 +277,9 @@ func (a *application) keep(list []Kept, k Kept, fact string, byPerson map[string
 		if err != nil {
 			return list, err
 		}
+		if err := a.t.forgetStale(a.d.Meta.ID, fact); err != nil { // it was about another loss
+			return list, err
+		}
 		if err := a.t.putJSON(key, StaleItem{Doc: a.d.Meta.ID, Fact: fact, Kept: k, Seq: a.t.seq, At: a.t.at, Job: a.c.Job}); err != nil {
 			return list, err
 		}
@@ -361,107 +363,4 @@ func (t *Txn) endAllStale(d *Doc, st Stated) error {
 		}
 	}
 	return nil
-}
-
-// DecideStale ends the question about a kept fact of an open document: its support is withdrawn, or stays. ErrBadChange says that nothing
-// waits.
-func (t *Txn) DecideStale(ctx context.Context, docID, fact string, withdraw bool) (DocResult, error) {
-	if err := t.lock(); err != nil {
-		return DocResult{}, err
-	}
-	defer t.unlock()
-	res, err := t.decideStale(docID, fact, func(list []Kept, i int) ([]Kept, error) {
-		if !list[i].Asked {
-			return nil, badChange(docID, "nobody is asked about fact %s", fact)
-		}
-		if withdraw {
-			return slices.Delete(slices.Clone(list), i, i+1), nil
-		}
-		list = slices.Clone(list)
-		list[i].Asked = false
-		return list, nil
-	})
-	if err != nil {
-		return res, fmt.Errorf("decide about stale fact %s: %w", fact, err)
-	}
-	return res, t.flushIfFull(ctx)
-}
-
-func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) ([]Kept, error)) (res DocResult, err error) {
-	doc, err := mustID(docID)
-	if err != nil {
-		return res, err
-	}
-	d, _, err := t.loadDoc(doc)
-	if err != nil {
-		return res, err
-	}
-	if !d.Open {
-		return res, badChange(docID, "the document is not open")
-	}
-	st, err := t.stated(doc, d.Version)
-	if err != nil {
-		return res, err
-	}
-	at := -1
-	for i := range st.Kept {
-		f, err := st.Kept[i].FactID()
-		if err != nil {
-			return res, err
-		}
-		if f == fact {
-			at = i
-		}
-	}
-	if at < 0 {
-		return res, badChange(docID, "nothing is kept of fact %s", fact)
-	}
-	was, err := factsOfStated(st)
-	if err != nil {
-		return res, err
-	}
-	if err := t.endStale(&d, fact, st.Kept[at].Asked); err != nil {
-		return res, err
-	}
-	if st.Kept, err = change(st.Kept, at); err != nil {
-		return res, err
-	}
-	now, err := factsOfStated(st)
-	if err != nil {
-		return res, err
-	}
-	res.Outcome, res.Version = Updated, d.Version
-	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
-		return res, err
-	}
-	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {
-		return res, err
-	}
-	d.Revision++
-	t.docs = append(t.docs, d.Meta.Key)
-	return res, t.putJSON(newKey(t.g.id, spaceDoc).id(doc), d)
-}
-
-// Stale calls fn for each item that waits, in the order of ids.
-func (sn *Snapshot) Stale(fn func(StaleItem) error) error {
-	prefix := sn.key(spaceStale)
-	return sn.scan(prefix, nil, func(k key, b []byte) error {
-		r := keyReader{b: k[len(prefix):]}
-		x := StaleItem{ID: r.id().String()}
-		if err := decodeStale(b, &x); err != nil {
-			return fmt.Errorf("%s: %w", describe(k.with(sn.seq)), err)
-		}
-		return fn(x)
-	})
-}
-
-// StaleByID reads an item that waits; ok is false when it does not.
-func (sn *Snapshot) StaleByID(itemID string) (x StaleItem, ok bool, err error) {
-	v, valid := parseID(itemID)
-	if !valid {
-		return x, false, nil
-	}
-	ok, err = sn.get(sn.key(spaceStale).id(v), func(b []byte) error { return decodeStale(b, &x) })
-	x.ID = itemID
-	return x, ok, err
 }

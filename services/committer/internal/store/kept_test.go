@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -91,9 +92,9 @@ func TestStaleFactsWait(t *testing.T) {
 		for _, x := range items {
 			txn, err := s.Begin(t.Context(), g)
 			require.NoError(t, err)
-			_, err = txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw)
+			_, err = txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw, Decision{Actor: "eva"})
 			require.NoError(t, err)
-			_, err = txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw)
+			_, err = txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw, Decision{Actor: "eva"})
 			require.ErrorIs(t, err, ErrBadChange, "nothing waits any more")
 			_, err = txn.Finish(t.Context(), nil)
 			require.NoError(t, err)
@@ -116,8 +117,50 @@ func TestStaleFactsWait(t *testing.T) {
 		verified(t, s)
 		reads(t, s, 4, "doc-1", member, policy(StaleReview))
 		reads(t, s, 10, "doc-2", "[Person:Lin] is in [Person:Guild].\n> 0 MEMBER_OF Person:Lin Person:Guild", nil)
-		require.Equal(t, full, dumpOpen(t, s, 0), "stated again, all is as it was")
+		now := regexp.MustCompile("(?m)^decision stale.*\n").ReplaceAllString(dumpOpen(t, s, 0), "")
+		require.Equal(t, full, now, "stated again, all is as it was")
 		verified(t, s)
+	}
+}
+
+// A decision that is taken back waits again, with what it was about.
+func TestAskAgain(t *testing.T) {
+	for _, withdraw := range []bool{true, false} {
+		s := memStore(t)
+		reads(t, s, 1, "doc-1", member, nil)
+		reads(t, s, 2, "doc-1", silent, policy(StaleReview))
+		before, items := waiting(t, s)
+		dump := dumpOpen(t, s, 0)
+		for _, x := range items {
+			decide := func(fn func(txn *Txn) error) {
+				txn, err := s.Begin(t.Context(), g)
+				require.NoError(t, err)
+				require.NoError(t, fn(txn))
+				_, err = txn.Finish(t.Context(), nil)
+				require.NoError(t, err)
+				verified(t, s)
+			}
+			decide(func(txn *Txn) error {
+				_, err := txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw, Decision{Actor: "eva"})
+				return err
+			})
+			sn, err := s.Snapshot(g, 0)
+			require.NoError(t, err)
+			d, ok, err := sn.Decision(StaleKey(x.Doc, x.Fact))
+			require.NoError(t, errorsJoin(err, sn.Close()))
+			require.True(t, ok)
+			require.Equal(t, []string{map[bool]string{true: "approved", false: "rejected"}[withdraw], "eva", "stale"}, []string{d.State, d.Actor, d.Kind})
+			decide(func(txn *Txn) error {
+				_, err := txn.AskAgain(t.Context(), x)
+				require.NoError(t, err)
+				_, err = txn.AskAgain(t.Context(), x)
+				require.ErrorIs(t, err, ErrBadChange, "it waits already")
+				return nil
+			})
+		}
+		after, _ := waiting(t, s)
+		require.Equal(t, before, after)
+		require.Equal(t, dump, dumpOpen(t, s, 0))
 	}
 }
 

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/factmill/factmill/pkg/api"
+)
+
+// DecideStale ends the question about a kept fact of an open document: its support is withdrawn, or stays. ErrBadChange says that nothing
+// waits.
+func (t *Txn) DecideStale(ctx context.Context, docID, fact string, withdraw bool, d Decision) (DocResult, error) {
+	if err := t.lock(); err != nil {
+		return DocResult{}, err
+	}
+	defer t.unlock()
+	res, err := t.decideStale(docID, fact, func(list []Kept, i int) ([]Kept, error) {
+		if i < 0 || !list[i].Asked {
+			return nil, badChange(docID, "nobody is asked about fact %s", fact)
+		}
+		d.State = api.StateRejected
+		if withdraw {
+			d.State = api.StateApproved
+		}
+		d.Key, d.Kind, d.Seq, d.At = StaleKey(docID, fact), "stale", t.seq, t.at
+		if err := t.putJSON(newKey(t.g.id, spaceDecision).str(d.Key), d); err != nil {
+			return nil, err
+		}
+		if withdraw {
+			return slices.Delete(slices.Clone(list), i, i+1), nil
+		}
+		list = slices.Clone(list)
+		list[i].Asked = false
+		return list, nil
+	})
+	if err != nil {
+		return res, fmt.Errorf("decide about stale fact %s: %w", fact, err)
+	}
+	return res, t.flushIfFull(ctx)
+}
+
+// AskAgain takes a decision about a stale fact back: what was kept waits again. ErrBadChange says that it cannot: the document is not open,
+// states the fact, or waits already.
+func (t *Txn) AskAgain(ctx context.Context, x StaleItem) (DocResult, error) {
+	if err := t.lock(); err != nil {
+		return DocResult{}, err
+	}
+	defer t.unlock()
+	res, err := t.decideStale(x.Doc, x.Fact, func(list []Kept, i int) ([]Kept, error) {
+		list = slices.Clone(list)
+		if i < 0 {
+			i = len(list)
+			list = append(list, x.Kept)
+		} else if list[i].Asked {
+			return nil, badChange(x.Doc, "fact %s waits already", x.Fact)
+		}
+		list[i].Asked = true
+		key, err := staleKey(t.g.id, x.Doc, x.Fact)
+		if err != nil {
+			return nil, err
+		}
+		t.counts.Stale++
+		x.Kept, x.Seq, x.At = list[i], t.seq, t.at
+		if err := t.putJSON(key, x); err != nil {
+			return nil, err
+		}
+		return list, t.forgetStale(x.Doc, x.Fact)
+	})
+	if err != nil {
+		return res, fmt.Errorf("ask again about stale fact %s: %w", x.Fact, err)
+	}
+	return res, t.flushIfFull(ctx)
+}
+
+// forgetStale drops the decision about a stale fact.
+func (t *Txn) forgetStale(docID, fact string) error {
+	k := StaleKey(docID, fact)
+	_, ok, err := t.decision(k)
+	if err == nil && ok {
+		t.put(newKey(t.g.id, spaceDecision).str(k), nil)
+	}
+	return err
+}
+
+// decideStale changes what an open document keeps; at is the place of the fact, -1 when it is not kept.
+func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) ([]Kept, error)) (res DocResult, err error) {
+	doc, err := mustID(docID)
+	if err != nil {
+		return res, err
+	}
+	d, _, err := t.loadDoc(doc)
+	if err != nil {
+		return res, err
+	}
+	if !d.Open {
+		return res, badChange(docID, "the document is not open")
+	}
+	st, err := t.stated(doc, d.Version)
+	if err != nil {
+		return res, err
+	}
+	at := -1
+	for i := range st.Kept {
+		f, err := st.Kept[i].FactID()
+		if err != nil {
+			return res, err
+		}
+		if f == fact {
+			at = i
+		}
+	}
+	if f, err := factsOf(st.Assertions); err != nil {
+		return res, err
+	} else if at < 0 && f.hasID(fact) {
+		return res, badChange(docID, "the document states fact %s", fact)
+	}
+	was, err := factsOfStated(st)
+	if err != nil {
+		return res, err
+	}
+	asked := at >= 0 && st.Kept[at].Asked
+	if st.Kept, err = change(st.Kept, at); err != nil {
+		return res, err
+	}
+	if asked {
+		if err := t.endStale(&d, fact, true); err != nil {
+			return res, err
+		}
+	}
+	if err := sortKept(st.Kept); err != nil {
+		return res, err
+	}
+	now, err := factsOfStated(st)
+	if err != nil {
+		return res, err
+	}
+	res.Outcome, res.Version = Updated, d.Version
+	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
+		return res, err
+	}
+	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {
+		return res, err
+	}
+	d.Revision++
+	t.docs = append(t.docs, d.Meta.Key)
+	return res, t.putJSON(newKey(t.g.id, spaceDoc).id(doc), d)
+}
+
+// hasID says whether a fact of that id is stated.
+func (f *docFacts) hasID(fact string) bool {
+	if v, ok := parseID(fact); ok && f.rels[v] != nil {
+		return true
+	}
+	for p, x := range f.props {
+		if id, err := valueID(p.owner.String(), p.name, x.value); err == nil && id == fact {
+			return true
+		}
+	}
+	return false
+}
+
+// Stale calls fn for each item that waits, in the order of ids.
+func (sn *Snapshot) Stale(fn func(StaleItem) error) error {
+	prefix := sn.key(spaceStale)
+	return sn.scan(prefix, nil, func(k key, b []byte) error {
+		r := keyReader{b: k[len(prefix):]}
+		x := StaleItem{ID: r.id().String()}
+		if err := decodeStale(b, &x); err != nil {
+			return fmt.Errorf("%s: %w", describe(k.with(sn.seq)), err)
+		}
+		return fn(x)
+	})
+}
+
+// StaleByID reads an item that waits; ok is false when it does not.
+func (sn *Snapshot) StaleByID(itemID string) (x StaleItem, ok bool, err error) {
+	v, valid := parseID(itemID)
+	if !valid {
+		return x, false, nil
+	}
+	ok, err = sn.get(sn.key(spaceStale).id(v), func(b []byte) error { return decodeStale(b, &x) })
+	x.ID = itemID
+	return x, ok, err
+}
