@@ -46,6 +46,8 @@ var Codes = map[string]string{
 	"schema_not_found":        "404: the graph has no such schema revision",
 	"candidate_not_found":     "404: no candidate of that id or key is known",
 	"conflict_not_found":      "404: no conflict has that id or key: the property has one value, or may have several",
+	"stale_not_found":         "404: nobody is asked about that stale fact, or not any more",
+	"stale_plan":              "409: what the decision would do is not what was looked at; details.plan and details.fingerprint are those of now",
 	"match_not_found":         "404: these entities do not match, or not any more, or no match has that id or key",
 	"patch_not_found":         "404: no patch of that id is remembered",
 	"decision_not_found":      "404: no audit record has that id",

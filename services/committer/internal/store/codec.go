@@ -136,7 +136,7 @@ func decodeStated(b []byte) (Stated, error) {
 		return a, fmt.Errorf("%w: assertions: something after their end", ErrCorrupt)
 	}
 	for i := range a.Kept {
-		a.Kept[i].fromNumbers()
+		a.Kept[i].Whole()
 	}
 	for i := range a.Chunks {
 		c := &a.Chunks[i]
@@ -158,11 +158,12 @@ func decodeStale(b []byte, x *StaleItem) error {
 	if err := d.Decode(x); err != nil {
 		return fmt.Errorf("%w: stale item: %w", ErrCorrupt, err)
 	}
-	x.Kept.fromNumbers()
+	x.Kept.Whole()
 	return nil
 }
 
-func (k *Kept) fromNumbers() {
+// Whole makes whole numbers of those that JSON made fractions of.
+func (k *Kept) Whole() {
 	if k.Value != nil {
 		k.Value = fromNumber(k.Value)
 	}
