@@ -98,7 +98,7 @@ type SourceQuote struct {
 type ReviewShowReply struct {
 	Seq          uint64        `json:"seq"`
 	Item         Group         `json:"item"`
-	Records      []Record      `json:"records"`
+	Records      []Record      `json:"records"` // of many as many as fit; the item counts all
 	Evidence     []Surrounded  `json:"evidence"` // of the first document
 	OtherSources []SourceQuote `json:"other_sources"`
 	Revision     uint64        `json:"revision"`
@@ -156,6 +156,8 @@ type RecordsGet struct {
 	Seq    uint64 `json:"seq,omitempty"` // 0 pins the current one
 	Cursor string `json:"cursor,omitempty"`
 	Key    string `json:"key,omitempty"`
+	// First is the key of the document whose record comes first of those of one key.
+	First string `json:"first,omitempty"`
 }
 
 // RecordsReply is a page of records, and the number of the newest candidate event that they include.
