@@ -98,7 +98,7 @@ type SourceQuote struct {
 type ReviewShowReply struct {
 	Seq          uint64        `json:"seq"`
 	Item         Group         `json:"item"`
-	Records      []Record      `json:"records"` // of many as many as fit; the item counts all
+	Records      []Record      `json:"records"`  // of many as many as fit; the item counts all
 	Evidence     []Surrounded  `json:"evidence"` // of the first document
 	OtherSources []SourceQuote `json:"other_sources"`
 	Revision     uint64        `json:"revision"`
@@ -118,12 +118,15 @@ type ReviewPatch struct {
 }
 
 // CandidatesPatch is ReviewPatch as the committer answers it (internal verb candidates.patch). Keys are another way to choose: those
-// that are not approved are left out. Budget is how many bytes of JSON the reply may have, 0 as many as a reply holds.
+// that are not approved are left out. Budget is how many bytes of JSON the reply may have, 0 as many as a reply holds. With a request id
+// the patch is remembered: that of an approval which is asked again stays as it was.
 type CandidatesPatch struct {
 	IDs    []string `json:"ids,omitempty"`
 	Keys   []string `json:"keys,omitempty"`
 	Cursor string   `json:"cursor,omitempty"`
 	Budget int      `json:"budget,omitempty"`
+
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.
