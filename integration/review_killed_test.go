@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -76,24 +75,9 @@ func TestKilledInMidDecision(t *testing.T) {
 // the last of them. Every candidate is decided once, with one record.
 func TestKilledBetweenCommits(t *testing.T) {
 	const people, firms = 60, 50
-	names := func(first string, n int) (out []string) {
-		for i := range n {
-			out = append(out, first+string(rune('a'+i/26))+string(rune('a'+i%26))+"ron")
-		}
-		return out
-	}
-	who, where := names("B", people), names("G", firms)
 	c := sixProcesses(t, 1)
-	c.putSchema("g", fmt.Sprintf("name: staff\nentities: {Person: {}, Organization: {}}\nrelations: {WORKS_FOR: {patterns: ['Person->Organization']}}\n"+
-		"rules: {entities: {Person: {names: [%s]}, Organization: {names: [%s]}}, relations: {WORKS_FOR: {phrases: [works for]}}}", strings.Join(who, ", "), strings.Join(where, ", ")))
-	var docs []map[string]any
-	for _, p := range who {
-		text := ""
-		for _, f := range where {
-			text += "Perhaps " + p + " will work for " + f + ". "
-		}
-		docs = append(docs, doc(p, text))
-	}
+	schema, docs := hopes(people, firms)
+	c.putSchema("g", schema)
 	c.add("g", docs...)
 	waiting := ask[api.ReviewStatsReply](c, "g", "review.stats", nil).Groups
 	require.Equal(t, people*firms, waiting)
