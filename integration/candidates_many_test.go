@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/testkit"
 )
 
 // Every page of a list fits a message, whatever its texts need as JSON, and the pages are the whole list.
@@ -66,4 +67,39 @@ func TestShowOfManyDocumentsFits(t *testing.T) {
 	require.Equal(t, "d000", shown.Evidence[0].Document)
 	require.Greater(t, len(shown.Records), 50)
 	require.Len(t, shown.OtherSources, len(shown.Records)-1)
+}
+
+// A long value is a candidate as it stands, and so are two that begin alike; one that is too long is counted and no candidate at all, since half
+// of a value is not what the document says.
+func TestLongValuesAreWhole(t *testing.T) {
+	head := strings.Repeat("ever onward ", 60)
+	values := []string{head + "to the sea", head + "to the sky", head + strings.Repeat("and on ", 300) + "."}
+	m := testkit.NewModel(t, testkit.ModelOptions{Reply: func(c testkit.ModelCall) testkit.ModelReply {
+		var entities []map[string]any
+		for _, v := range values {
+			if strings.Contains(c.Last(), v) {
+				entities = append(entities, map[string]any{"name": "Acme", "type": "Organization", "properties": map[string]any{"motto": v}})
+			}
+		}
+		b, err := json.Marshal(map[string]any{"entities": entities})
+		if err != nil {
+			panic(err)
+		}
+		return testkit.ModelReply{Content: string(b)}
+	}})
+	f := asking(t, fleetOptions{}, m, "g")
+	f.putSettings("g", map[string]string{"chunker.size": "2000"})
+	var list []map[string]any
+	for i, v := range values {
+		list = append(list, doc(fmt.Sprint("d", i), "Acme says: "+v))
+	}
+	s := f.run("g", map[string]any{"documents": list})
+	require.Equal(t, []int{2, 0}, said(s))
+	texts := []string{}
+	for _, g := range f.groups("g") {
+		require.Equal(t, "property", g.Kind)
+		texts = append(texts, g.Text)
+	}
+	require.ElementsMatch(t, values[:2], texts)
+	require.Contains(t, f.known("g", "d2"), "dropped motto limit ×1")
 }
