@@ -127,6 +127,9 @@ func TestSightingsOfOneRunAreOneRecord(t *testing.T) {
 	require.Equal(t, []any{"Apollo 11", at, at + len("Apollo 11"), "Apollo 11"}, []any{shown.Item.Text, shown.Evidence[0].Start, shown.Evidence[0].End, shown.Evidence[0].Quote})
 	require.Len(t, shown.Records, 1)
 	require.Len(t, shown.Records[0].More, 2, "the others can be counted")
+	read, r := f.documentAt("g", map[string]any{"key": "d"}), shown.Records[0]
+	require.Equal(t, []any{read.Version, read.SchemaVersion, read.Document.SchemaFP, read.Document.ExtractionFP}, []any{r.Version, r.SchemaVersion, r.SchemaFP, r.ExtractionFP})
+	require.NotEmpty(t, r.At)
 	spoken, _ := f.spoken("g", 0)
 	require.Equal(t, []string{"proposed: d entity|spacecraft|apollo 11"}, spoken)
 }
@@ -147,6 +150,17 @@ func TestQueueIsOrderedByCount(t *testing.T) {
 	e := refused(f.cluster, "g", "review.list", api.ReviewList{Limit: &limit})
 	require.Equal(t, []any{400, "bad_value"}, []any{e.Status, e.Code})
 	require.Contains(t, e.Message, "limit is -1")
+	for _, bad := range []map[string]any{{"min_count": -1}, {"skip": -1}, {"limit": 1001}, {"kinds": []string{"dragon"}}, {"state": "held"}, {"cursor": "x"}, {"min_score": 2}} {
+		require.Equal(t, "bad_value", refused(f.cluster, "g", "review.list", bad).Code, "%v", bad)
+	}
+	many := make([]string, 10_001)
+	for i := range many {
+		many[i] = fmt.Sprintf("entity|x|%d", i)
+	}
+	e = refused(f.cluster, "g", "review.approve", api.ReviewDecide{Keys: many, Actor: "eva"})
+	require.Equal(t, []any{413, "too_large"}, []any{e.Status, e.Code})
+	e = refused(f.cluster, "g", "review.approve", api.ReviewDecide{IDs: many, Actor: "eva"})
+	require.Equal(t, []any{413, "too_large"}, []any{e.Status, e.Code})
 	f.run("c", doc("d", "«Language: C @0.9», «Language: C++ @0.9» and «Language: C# @0.9»; «Language: The U.S. Steel Corp. @0.9»; «Language: Café—Zürich @0.9»; «Language: snake_case_name @0.9»"))
 	keys := []string{}
 	for _, g := range f.groups("c") {
@@ -271,6 +285,42 @@ func TestCandidatesOverFailureAndDelete(t *testing.T) {
 		}
 	}), "the export has the approved sightings of open chunks")
 	f.sound("g")
+}
+
+// What is decided while a job is under way counts at its commit: what was rejected meanwhile is not written, what was approved joins.
+func TestDecidedWhileAJobWaits(t *testing.T) {
+	f := telling(t, fleetOptions{}, "g")
+	f.run("g", doc("a", "«Spacecraft: Dragon @0.9», «Spacecraft: Soyuz @0.9»"))
+	job := f.publish("g", map[string]any{"documents": []map[string]any{doc("b", "«Spacecraft: Dragon @0.9», «Spacecraft: Soyuz @0.9», «Spacecraft: Mir @0.9»")}, "hold": true})
+	f.await("g", job, api.JobHeld)
+	f.decided("g", "reject", "entity|spacecraft|dragon")
+	f.decided("g", "approve", "entity|spacecraft|soyuz")
+	unknown := ask[api.DecideReply](f.cluster, "g", "review.approve", api.ReviewDecide{Keys: []string{"entity|spacecraft|mir"}, Actor: "eva"})
+	require.Equal(t, map[string]string{"entity|spacecraft|mir": "candidate_not_found"}, unknown.Outcome.Skipped, "what is not committed cannot be decided")
+	s := ask[api.JobStatus](f.cluster, "g", "jobs.accept", api.JobAccept{Job: job})
+	require.Equal(t, []any{api.JobCommitted, []int{2, 1}}, []any{s.State, said(s)})
+	require.Equal(t, []string{"entity|spacecraft|mir ×1 in 1 @0.9"}, f.queue("g", "pending"))
+	require.Equal(t, []string{"entity|spacecraft|soyuz ×2 in 2 @0.9"}, f.queue("g", "approved"))
+	require.Equal(t, []string{"entity|spacecraft|dragon ×1 in 1 @0.9"}, f.queue("g", "rejected"))
+}
+
+// What a threshold kept out needs no change of the schema: its patch adds nothing, and no schema covers it. Approved ones are never pruned.
+func TestBelowTheThreshold(t *testing.T) {
+	f := telling(t, fleetOptions{}, "g")
+	f.run("g", doc("a", "«Person: Bob @0.4» and «Spacecraft: Dragon @0.9»"))
+	bob := f.candidateGroups("g", "pending")["entity|person|bob pending"]
+	require.Equal(t, []any{[]string{"entity_band"}, false}, []any{bob.Reasons, bob.Covered})
+	p := f.decided("g", "approve", "entity|person|bob").Patch
+	require.Equal(t, bob.IDs, p.CandidateIDs)
+	require.True(t, p.Empty())
+	require.NotEmpty(t, p.PatchID)
+	none, days := 0, 1000
+	require.Equal(t, "bad_value", refused(f.cluster, "g", "review.prune", api.ReviewPrune{Apply: true, Actor: "eva"}).Code)
+	pruned := ask[api.ReviewPruneReply](f.cluster, "g", "review.prune", api.ReviewPrune{Rejected: true, PendingOlderThanDays: &none, PendingBelowCount: &days, Apply: true, Actor: "eva"})
+	require.Equal(t, []string{"entity|spacecraft|dragon"}, pruned.Matched)
+	require.Equal(t, []string{"entity|person|bob ×1 in 1 @0.4"}, f.queue("g", "approved"))
+	require.Equal(t, []int{2, 0}, said(f.run("g", map[string]any{"documents": []map[string]any{doc("a", "«Person: Bob @0.4» and «Spacecraft: Dragon @0.9»")}, "force": true})))
+	require.Equal(t, []string{"entity|spacecraft|dragon ×1 in 1 @0.9"}, f.queue("g", "pending"), "what was pruned may come again")
 }
 
 // nonDecisions are the lines of an export that are no decisions.

@@ -85,6 +85,18 @@ func TestNoSchemaTouchesACandidate(t *testing.T) {
 		require.ElementsMatch(t, c.covered, covered, c.change)
 		require.ElementsMatch(t, less(c.covered...), remains, c.change)
 	}
+	inline := func(more map[string]any) []string {
+		req := map[string]any{"schema": map[string]any{"name": "x", "entities": []map[string]any{{"label": "Spacecraft"}}}}
+		maps.Copy(req, more)
+		var keys []string
+		for _, g := range ask[api.ReviewListReply](f.cluster, "g", "review.list", req).Groups {
+			keys = append(keys, g.Key)
+		}
+		return keys
+	}
+	require.ElementsMatch(t, less(dragon), inline(nil), "a schema in the request covers, too")
+	require.ElementsMatch(t, all, inline(map[string]any{"include_covered": true}))
+	require.Equal(t, "schema_invalid", refused(f.cluster, "g", "review.list", map[string]any{"schema": map[string]any{"entities": 7}}).Code)
 	spoken, _ := f.spoken("g", no)
 	require.Empty(t, spoken)
 

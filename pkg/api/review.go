@@ -135,6 +135,11 @@ type Record struct {
 	Seq    uint64 `json:"commit_seq"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
+	// What it was read under: absent in the records of a read model.
+	Version       int    `json:"version,omitempty"` // of the document
+	SchemaVersion string `json:"schema_version,omitempty"`
+	SchemaFP      string `json:"schema_fingerprint,omitempty"`
+	ExtractionFP  string `json:"extraction_fingerprint,omitempty"`
 }
 
 // ReviewStatsReply counts the queue.

@@ -113,6 +113,7 @@ func (v *view) record(r store.CandidateRecord, around bool) (api.Record, error) 
 	if !around {
 		return rec, nil
 	}
+	rec.Version, rec.SchemaVersion, rec.SchemaFP, rec.ExtractionFP = r.Version, r.SchemaVersion, r.SchemaFP, r.ExtractionFP
 	at, err := v.at(r.DocID, r.Version)
 	if err != nil {
 		return rec, fmt.Errorf("candidate %s: %w", r.ID, err)
