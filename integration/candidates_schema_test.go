@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -210,9 +212,9 @@ func TestPatchAppliedWhileAJobRuns(t *testing.T) {
 	f.sound("g")
 }
 
-// Candidates may have any label. Approval refuses those that no schema takes and says why; nothing of them becomes a subject, a path or a query.
-func TestHostileLabels(t *testing.T) {
-	labels := map[string]string{ // label → why it is refused
+// hostile are labels that no schema takes, and why approval refuses them.
+func hostile() map[string]string {
+	return map[string]string{
 		"Evil`Craft":               "malformed",
 		"../../etc/passwd":         "malformed",
 		"a/b\\c":                   "malformed",
@@ -229,10 +231,15 @@ func TestHostileLabels(t *testing.T) {
 		"CHUNK":                    "reserved",
 		"Хост‮":                    "malformed",
 	}
+}
+
+// hostility is a document, and a model that finds a thing and a relation of each hostile label in it.
+func hostility(t *testing.T) (text string, m *testkit.Model) {
+	t.Helper()
 	type item map[string]any
 	entities, relations := []item{{"name": "Bob", "type": "Person"}, {"name": "Acme", "type": "Organization", "properties": map[string]any{"a`b/c\x01": "1"}}}, []item{}
-	text := "Bob is at Acme since 1."
-	for i, l := range sortedNames(labels) {
+	text = "Bob is at Acme since 1."
+	for i, l := range sortedNames(hostile()) {
 		name := fmt.Sprintf("Thing%02d", i)
 		text += " " + name + " stands there."
 		entities = append(entities, item{"name": name, "type": l})
@@ -240,7 +247,13 @@ func TestHostileLabels(t *testing.T) {
 	}
 	reply, err := json.Marshal(map[string]any{"entities": entities, "relations": append(relations, item{"source": "Bob", "target": "Acme", "type": "HAS_PART"})})
 	require.NoError(t, err)
-	m := testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{Content: string(reply)})})
+	return text, testkit.NewModel(t, testkit.ModelOptions{Reply: testkit.ModelScript(testkit.ModelReply{Content: string(reply)})})
+}
+
+// Candidates may have any label. Approval refuses those that no schema takes and says why; nothing of them becomes a subject, a path or a query.
+func TestHostileLabels(t *testing.T) {
+	labels := hostile()
+	text, m := hostility(t)
 	f := asking(t, fleetOptions{}, m, "g")
 	s := f.run("g", doc("d", text))
 	require.Equal(t, []int{2*len(labels) + 2, 0}, said(s))
@@ -285,6 +298,38 @@ func TestHostileLabels(t *testing.T) {
 	}
 	f.allSubjects("g")
 	f.sound("g")
+}
+
+// People's terminals get none of it either, and no file format breaks by it.
+func TestHostileLabelsOnATerminal(t *testing.T) {
+	text, m := hostility(t)
+	c := allInOne(t, "--ollama.url", m.URL())
+	c.putSchema("g", desk)
+	c.putSettings("g", map[string]string{"extractor.mode": "llm", "ollama.model": "fake:1"})
+	c.add("g", doc("d", text))
+	args := [][]string{{"review", "list", "--limit", "100"}, {"review", "stats"}, {"document", "d"}, {"export", "--format", "cypher", "--candidates"},
+		{"export", "--format", "graphml", "--candidates"}, {"export", "--format", "csv", "--candidates", "--output", filepath.Join(t.TempDir(), "g.csv")}}
+	for i, g := range c.groups("g") {
+		if i%8 == 0 {
+			args = append(args, []string{"review", "show", g.Key})
+		}
+	}
+	for _, a := range args {
+		out := c.cli(0, append(a, "--graph", "g")...).stdout
+		bad := unicode.C
+		if a[0] == "export" { // which says what the text says
+			bad = unicode.Cc
+		}
+		i := strings.IndexFunc(out, func(r rune) bool { return unicode.Is(bad, r) && r != '\n' && r != '\t' })
+		require.Negative(t, i, "%v: %q", a, out[max(0, i-20):min(len(out), max(0, i)+20)])
+		if a[0] == "export" && a[2] == "cypher" {
+			require.NotContains(t, out, "Evil``Craft`", "no label of a node")
+			require.Contains(t, out, "'Evil`Craft'")
+		}
+	}
+	out := c.cli(4, "review", "approve", "--kind", "entity", "--actor", "eva", "--graph", "g")
+	require.Contains(t, out.stdout, "label_refused")
+	require.Negative(t, strings.IndexFunc(out.stdout+out.stderr, func(r rune) bool { return unicode.Is(unicode.C, r) && r != '\n' && r != '\t' }))
 }
 
 // allSubjects demands that every subject of every stream is one of the contract's: tokens of a few words, hashes and numbers.
