@@ -103,3 +103,29 @@ func TestLongValuesAreWhole(t *testing.T) {
 	require.ElementsMatch(t, values[:2], texts)
 	require.Contains(t, f.known("g", "d2"), "dropped motto limit ×1")
 }
+
+// Candidate events fit a message, however wide the labels, texts and scopes of their documents are; nothing waits behind one that does not.
+func TestWideCandidatesAreTold(t *testing.T) {
+	f := telling(t, fleetOptions{}, "g")
+	var scope []string
+	for i := range 32 {
+		scope = append(scope, strings.Repeat("&", 126)+fmt.Sprintf("%02d", i))
+	}
+	text := ""
+	const n = 150
+	for i := range n {
+		text += fmt.Sprintf("«%s: Thing %d @0.9» «%s -%s-> Acme @0.9»\n\n", strings.Repeat("&", 120), i, strings.Repeat("<", 190)+fmt.Sprint(i), strings.Repeat(">", 120))
+	}
+	s := f.run("g", map[string]any{"documents": []map[string]any{{"key": strings.Repeat("&", 300), "text": text, "scope": scope}}})
+	require.Equal(t, []int{2 * n, 0}, said(s))
+	told := 0
+	_, last := f.spoken("g", 0)
+	for _, e := range f.candidateEvents("g") {
+		told += len(e.Items)
+	}
+	require.Equal(t, 2*n, told)
+	require.Greater(t, last, uint64(2))
+	require.Len(t, f.groups("g"), 2*n)
+	f.decided("g", "reject", f.groups("g")[0].Key)
+	require.Len(t, f.queue("g", "rejected"), 1)
+}
