@@ -24,13 +24,15 @@ type sighting struct {
 // queueBook is the model of a review queue: what documents say, what is stored of it, and what people decided.
 type queueBook struct {
 	says    map[string]map[string]sighting // open documents
+	under   map[string]string              // document → schema and settings that it was read under
+	now     string                         // schema and settings
 	records map[string]map[string]sighting // document → craft; decided ones outlive the document
 	decided map[string]string              // craft → state
 }
 
 // read takes what a document says now, and returns how many records that writes and how many are suppressed.
 func (b *queueBook) read(doc string, says map[string]sighting, candidates bool) (written, suppressed int) {
-	b.says[doc] = says
+	b.says[doc], b.under[doc] = says, b.now
 	if b.records[doc] == nil {
 		b.records[doc] = map[string]sighting{}
 	}
@@ -133,7 +135,7 @@ func TestCandidateHistories(t *testing.T) {
 		f.putSchema(g, desk)
 		f.putSettings(g, map[string]string{"extractor.mode": "llm", "ollama.model": "fake:1"})
 		h := queueHistorian{f: f, g: g, r: random(seed, "candidates"), rejections: map[string]string{},
-			book: queueBook{map[string]map[string]sighting{}, map[string]map[string]sighting{}, map[string]string{}}}
+			book: queueBook{says: map[string]map[string]sighting{}, under: map[string]string{}, records: map[string]map[string]sighting{}, decided: map[string]string{}}}
 		for range 70 {
 			h.step()
 			got := map[string]string{}
@@ -173,11 +175,11 @@ func (h *queueHistorian) write() (text string, says map[string]sighting) {
 		n := h.r.IntN(4) - 1
 		for i := range max(n, 0) {
 			confidence := float64(30+h.r.IntN(70)) / 100
-			text += fmt.Sprintf("«Craft: %s @%v %d» ", c, confidence, i)
+			text += fmt.Sprintf("«Craft: %s @%v %d»\n\n", c, confidence, i)
 			says[c] = sighting{count: n, best: max(says[c].best, confidence)}
 		}
 	}
-	return text + "and that was all.", says
+	return text + "And that was all.", says
 }
 
 func (h *queueHistorian) step() {
@@ -185,7 +187,7 @@ func (h *queueHistorian) step() {
 	note := func(format string, args ...any) { h.log = append(h.log, fmt.Sprintf(format, args...)) }
 	craft, key := pick(h.r, crafts), fmt.Sprint("d", h.r.IntN(4))
 	candidate := "entity|craft|" + craft
-	switch h.r.IntN(14) {
+	switch h.r.IntN(15) {
 	case 0, 1:
 		verb, state := "approve", api.StateApproved
 		if h.r.IntN(2) == 0 {
@@ -246,6 +248,12 @@ func (h *queueHistorian) step() {
 		service := pick(h.r, []string{"reviewer", "committer"})
 		note("restart of the %s", service)
 		f.restart(service)
+	case 8:
+		size, version := pick(h.r, []string{"40", "100", "200"}), h.r.IntN(2)
+		note("chunks of %s, schema %d", size, version)
+		f.putSettings(h.g, map[string]string{"chunker.size": size, "chunker.min_size": "1"})
+		f.putSchema(h.g, []string{desk, strings.Replace(desk, "entities:\n", "entities:\n  Ship: {}\n", 1)}[version])
+		b.now = fmt.Sprint(size, version)
 	default:
 		h.reading(key, note)
 	}
@@ -266,7 +274,7 @@ func (h *queueHistorian) reading(key string, note func(string, ...any)) {
 		text, says := h.write()
 		if open && h.r.IntN(3) == 0 {
 			text, says = f.documentAt(h.g, map[string]any{"key": k, "text": true}).Text, stored
-			if !force {
+			if !force && b.under[k] == b.now {
 				docs = append(docs, doc(k, text))
 				note("%s as it is", k)
 				continue

@@ -304,6 +304,35 @@ func TestDecidedWhileAJobWaits(t *testing.T) {
 	require.Equal(t, []string{"entity|spacecraft|dragon ×1 in 1 @0.9"}, f.queue("g", "rejected"))
 }
 
+// What was not read says nothing: the pending candidates of a chunk that the model refused stay while their quote stands in it.
+func TestUnreadTextKeepsItsCandidates(t *testing.T) {
+	m := testkit.NewModel(t, testkit.ModelOptions{Reply: func(c testkit.ModelCall) testkit.ModelReply {
+		if strings.Contains(c.Last(), "unreadable") {
+			return testkit.ModelReply{Content: "I'm sorry, I cannot help with that."}
+		}
+		return told(c)
+	}})
+	f := asking(t, fleetOptions{}, m, "g")
+	f.putSettings("g", map[string]string{"chunker.size": "30", "chunker.min_size": "1"})
+	read := func(second string) api.JobStatus {
+		return f.run("g", map[string]any{"documents": []map[string]any{doc("d", "# One\n\nIt began with «Craft: Ariel @0.9» in July.\n\n# Two\n\n"+second)}, "error_policy": "skip"})
+	}
+	require.Equal(t, []int{2, 0}, said(read("And then «Craft: Beagle @0.8 1» «Craft: Beagle @0.9 2».")))
+	_, no := f.spoken("g", 0)
+	s := read("This is unreadable: «Craft: Beagle @0.5» and Cassini.")
+	require.Equal(t, 1, s.Stages.Extraction.ChunksFailed)
+	require.Equal(t, []string{"entity|craft|ariel ×1 in 1 @0.9", "entity|craft|beagle ×1 in 1 @0.9"}, f.queue("g", "pending"))
+	shown := ask[api.ReviewShowReply](f.cluster, "g", "review.show", api.ReviewShow{Key: "entity|craft|beagle"})
+	require.Equal(t, []any{"Beagle", "This is unreadable: «Craft: "}, []any{shown.Evidence[0].Quote, shown.Evidence[0].Before[len(shown.Evidence[0].Before)-len("This is unreadable: «Craft: "):]}, "where it stands now")
+	spoken, _ := f.spoken("g", no)
+	require.Equal(t, []string{"withdrawn: d entity|craft|ariel, d entity|craft|beagle", "proposed: d entity|craft|ariel, d entity|craft|beagle"}, spoken, "they have other ids")
+	read("This is unreadable: nothing of it.")
+	require.Equal(t, []string{"entity|craft|ariel ×1 in 1 @0.9"}, f.queue("g", "pending"))
+	read("«Craft: Cassini @0.9» ends it.")
+	require.Equal(t, []string{"entity|craft|ariel ×1 in 1 @0.9", "entity|craft|cassini ×1 in 1 @0.9"}, f.queue("g", "pending"))
+	f.sound("g")
+}
+
 // What a threshold kept out needs no change of the schema: its patch adds nothing, and no schema covers it. Approved ones are never pruned.
 func TestBelowTheThreshold(t *testing.T) {
 	f := telling(t, fleetOptions{}, "g")
