@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,6 +117,28 @@ func TestApproveTenThousand(t *testing.T) {
 	}
 	require.Len(t, ids, total)
 	require.True(t, slices.IsSorted(ids))
+
+	// Many decide about all of them at once: each is decided once, and lists are answered all the while.
+	const deciders = 24
+	var changed atomic.Int64
+	worst, lists = while(func() {
+		var wg sync.WaitGroup
+		for i := range deciders {
+			wg.Go(func() {
+				var r api.DecideReply
+				req := api.ReviewDecide{Query: &api.ReviewList{State: json.RawMessage(`"approved"`)}, Actor: fmt.Sprint("reviewer ", i)}
+				if err := f.conn.Request(t.Context(), "factmill.g.review.reject", req, &r); err != nil {
+					t.Error(err)
+				}
+				changed.Add(int64(r.Outcome.ChangedTotal))
+			})
+		}
+		wg.Wait()
+	})
+	t.Logf("%d reviewers rejected %d; %d lists meanwhile, the slowest %s", deciders, changed.Load(), lists, worst)
+	require.Equal(t, int64(total), changed.Load())
+	require.Less(t, worst, 2*time.Second)
+	require.Equal(t, map[string]int{api.StateRejected: total}, ask[api.ReviewStatsReply](f.cluster, "g", "review.stats", nil).ByState)
 	f.sound("g")
 }
 
