@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,35 +18,12 @@ import (
 	"github.com/factmill/factmill/pkg/testkit"
 )
 
-// hopes makes a schema of people and firms, and a document a person who may work for each firm: that many relations wait.
-func hopes(people, firms int) (schema string, docs []map[string]any) {
-	names := func(first string, n int) (out []string) {
-		for i := range n {
-			out = append(out, first+string(rune('a'+i/26))+string(rune('a'+i%26))+"ron")
-		}
-		return out
-	}
-	who, where := names("B", people), names("G", firms)
-	schema = fmt.Sprintf("name: staff\nentities: {Person: {}, Organization: {}}\nrelations: {WORKS_FOR: {patterns: ['Person->Organization']}}\n"+
-		"rules: {entities: {Person: {names: [%s]}, Organization: {names: [%s]}}, relations: {WORKS_FOR: {phrases: [works for]}}}", strings.Join(who, ", "), strings.Join(where, ", "))
-	for _, p := range who {
-		text := ""
-		for _, f := range where {
-			text += "Perhaps " + p + " will work for " + f + ". "
-		}
-		docs = append(docs, doc(p, text))
-	}
-	return schema, docs
-}
-
 // One query approves 10,000 candidates and reports on them in a reply of bounded size. Meanwhile, and while the whole chain is checked, others
 // are answered at once: no request waits for a slow one.
 func TestApproveTenThousand(t *testing.T) {
 	const people, firms, total = 100, 100, 10_000
 	f := newFleet(t, fleetOptions{Replicas: 1})
-	schema, docs := hopes(people, firms)
-	f.putSchema("g", schema)
-	f.run("g", map[string]any{"documents": docs})
+	f.perhaps("g", people, firms)
 	limit := 1
 	list := func() (took time.Duration, state int) {
 		began := time.Now()
@@ -148,9 +124,7 @@ func TestReviewersKilledWhilePeopleWork(t *testing.T) {
 	const people, firms, rounds = 20, 10, 5
 	c := sixProcesses(t, 1)
 	c.start("reviewer")
-	schema, docs := hopes(people, firms)
-	c.putSchema("g", schema)
-	c.add("g", docs...)
+	c.perhaps("g", people, firms)
 	keys := []string{}
 	for _, g := range c.groups("g") {
 		keys = append(keys, g.Key)
