@@ -284,15 +284,6 @@ func (d *desk) candidates(ctx context.Context, graph string, f model.Filter, aft
 	return p, err
 }
 
-// groupSize is how many bytes a group takes in a reply. Texts of documents may need six times their length.
-func groupSize(g api.Group) int {
-	b, err := json.Marshal(g)
-	if err != nil {
-		return replyBudget
-	}
-	return len(b) + len(",")
-}
-
 func (d *desk) filter(ctx context.Context, graph string, req api.ReviewList) (model.Filter, error) {
 	f := model.Filter{Label: schema.FoldLabel(req.Label), MinCount: req.MinCount, MinScore: req.MinScore, State: api.StatePending, Kinds: map[string]bool{}}
 	if math.IsNaN(req.MinScore) || req.MinScore < 0 || req.MinScore > 1 {
