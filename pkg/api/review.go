@@ -100,7 +100,7 @@ type SourceQuote struct {
 type ReviewShowReply struct {
 	Seq          uint64        `json:"seq"`
 	Item         Group         `json:"item"`
-	Records      []Record      `json:"records"`
+	Records      []Record      `json:"records"`  // of many as many as fit; the item counts all
 	Evidence     []Surrounded  `json:"evidence"` // of the first document
 	OtherSources []SourceQuote `json:"other_sources"`
 	Revision     uint64        `json:"revision"`
@@ -120,12 +120,15 @@ type ReviewPatch struct {
 }
 
 // CandidatesPatch is ReviewPatch as the committer answers it (internal verb candidates.patch). Keys are another way to choose: those
-// that are not approved are left out. Budget is how many bytes of JSON the reply may have, 0 as many as a reply holds.
+// that are not approved are left out. Budget is how many bytes of JSON the reply may have, 0 as many as a reply holds. With a request id
+// the patch is remembered: that of an approval which is asked again stays as it was.
 type CandidatesPatch struct {
 	IDs    []string `json:"ids,omitempty"`
 	Keys   []string `json:"keys,omitempty"`
 	Cursor string   `json:"cursor,omitempty"`
 	Budget int      `json:"budget,omitempty"`
+
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // Record is one candidate record: Before and After are up to 200 bytes of the text around the quote.
@@ -134,6 +137,11 @@ type Record struct {
 	Seq    uint64 `json:"commit_seq"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
+	// What it was read under: absent in the records of a read model.
+	Version       int    `json:"version,omitempty"` // of the document
+	SchemaVersion string `json:"schema_version,omitempty"`
+	SchemaFP      string `json:"schema_fingerprint,omitempty"`
+	ExtractionFP  string `json:"extraction_fingerprint,omitempty"`
 }
 
 // ReviewStatsReply counts the queue.
@@ -158,6 +166,8 @@ type RecordsGet struct {
 	Seq    uint64 `json:"seq,omitempty"` // 0 pins the current one
 	Cursor string `json:"cursor,omitempty"`
 	Key    string `json:"key,omitempty"`
+	// First is the key of the document whose record comes first of those of one key.
+	First string `json:"first,omitempty"`
 }
 
 // RecordsReply is a page of records, and the number of the newest candidate event that they include.

@@ -44,6 +44,9 @@ type Endpoint struct {
 	// Limit of time of a verb that may take longer than ServeOptions.Limit. Such a request is not waited for when the service
 	// stops: its context ends at once. Defaults to ServeOptions.Limit.
 	Limit time.Duration
+	// Workers of its own, and a queue of its own, for a verb that may wait for its turn: however many of its requests wait, they take no
+	// worker of the others. Defaults to sharing the service's.
+	Workers int
 }
 
 // ServeOptions bound the requests under way. The zero value is the default.
@@ -114,6 +117,7 @@ type endpoint struct {
 	mu     sync.Mutex
 	stats  VerbStats // guarded by mu
 	prefix []string
+	queue  chan request
 }
 
 // VerbStats of an endpoint, the data in nats micro stats. The requests are answered by a pool, so that micro's own times say
@@ -125,10 +129,20 @@ type VerbStats struct {
 	Seconds   float64 `json:"seconds"`
 }
 
+// pool is the workers of a queue.
+type pool struct {
+	queue   chan request
+	workers int
+}
+
 type server struct {
 	conn  *Conn
 	opt   ServeOptions
 	queue chan request
+	pools []pool
+	// working counts the workers of all pools.
+	working sync.WaitGroup
+
 	known map[string]bool // noun.verb
 	work  context.Context // ends when the requests under way are finished
 	stops context.Context // ends when the service is told to stop
@@ -155,10 +169,7 @@ func (c *Conn) Serve(ctx context.Context, info ServiceInfo, endpoints []Endpoint
 	if err != nil {
 		return fmt.Errorf("register the service %s: %w", info.Name, err)
 	}
-	var wg sync.WaitGroup
-	for range o.Workers {
-		wg.Go(s.worker)
-	}
+	s.start(s.queue, o.Workers)
 	unknown, err := s.register(svc, info, endpoints)
 	if err == nil {
 		select {
@@ -167,11 +178,20 @@ func (c *Conn) Serve(ctx context.Context, info ServiceInfo, endpoints []Endpoint
 			err = fmt.Errorf("serve %s: %w", info.Name, nats.ErrConnectionClosed)
 		}
 	}
-	return errors.Join(err, s.stop(svc, info.Name, unknown, &wg))
+	return errors.Join(err, s.stop(svc, info.Name, unknown))
+}
+
+// start has a queue served by workers of its own.
+func (s *server) start(queue chan request, workers int) chan request {
+	s.pools = append(s.pools, pool{queue, workers})
+	for range workers {
+		s.working.Go(func() { s.worker(queue) })
+	}
+	return queue
 }
 
 // stop ends the subscriptions, lets the pool finish, and waits for it.
-func (s *server) stop(svc micro.Service, name string, unknown []*nats.Subscription, wg *sync.WaitGroup) error {
+func (s *server) stop(svc micro.Service, name string, unknown []*nats.Subscription) error {
 	var errs []error
 	for _, sub := range unknown {
 		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
@@ -189,10 +209,12 @@ func (s *server) stop(svc micro.Service, name string, unknown []*nats.Subscripti
 		}
 		cancel()
 	}
-	for range s.opt.Workers {
-		s.queue <- request{} // each ends one worker, behind the requests that wait
+	for _, p := range s.pools {
+		for range p.workers {
+			p.queue <- request{} // each ends one worker, behind the requests that wait
+		}
 	}
-	wg.Wait()
+	s.working.Wait()
 	return errors.Join(errs...)
 }
 
@@ -208,7 +230,10 @@ func (s *server) register(svc micro.Service, info ServiceInfo, endpoints []Endpo
 	}}
 	// Health comes last: whoever is answered by it is answered by every verb.
 	for _, e := range append(slices.Clone(endpoints), health) {
-		ep := &endpoint{Endpoint: e}
+		ep := &endpoint{Endpoint: e, queue: s.queue}
+		if e.Workers > 0 {
+			ep.queue = s.start(make(chan request, s.opt.Queue), e.Workers)
+		}
 		if t := strings.Split(e.Subject, "."); len(t) == 4 {
 			s.known[t[2]+"."+t[3]] = true
 		}
@@ -271,10 +296,10 @@ func (h microHandler) Handle(r micro.Request) {
 	}
 	m := &nats.Msg{Subject: r.Subject(), Reply: r.Reply(), Data: r.Data(), Header: nats.Header(r.Headers())}
 	select {
-	case h.s.queue <- request{msg: m, ep: h.ep, at: time.Now()}:
+	case h.ep.queue <- request{msg: m, ep: h.ep, at: time.Now()}:
 	default:
 		h.ep.count(0, api.Errorf(429, "busy", "busy"))
-		h.s.reply(m, nil, api.Errorf(429, "busy", "%d requests wait already: try again", cap(h.s.queue)))
+		h.s.reply(m, nil, api.Errorf(429, "busy", "%d requests wait already: try again", cap(h.ep.queue)))
 	}
 }
 
@@ -299,8 +324,8 @@ func (e *endpoint) count(d time.Duration, err *api.Error) {
 	}
 }
 
-func (s *server) worker() {
-	for r := range s.queue {
+func (s *server) worker(queue chan request) {
+	for r := range queue {
 		if r.msg == nil {
 			return
 		}

@@ -181,6 +181,45 @@ func TestASlowVerbDoesNotHoldTheOthersAndAFullPoolIsBusy(t *testing.T) {
 	}
 }
 
+// A verb with workers of its own takes none of the others', however many of its requests wait.
+func TestAVerbWithWorkersOfItsOwn(t *testing.T) {
+	testkit.NoLeaks(t)
+	r := newRig(t)
+	c := testkit.Connect(t, r.srv, "reviewer")
+	begun, release := make(chan struct{}, 2), make(chan struct{})
+	slow := bus.Endpoint{Name: "approve", Subject: "factmill.*.review.approve", Workers: 2, Handler: func(context.Context, string, []byte, func(string) string) (any, *api.Error) {
+		begun <- struct{}{}
+		<-release
+		return 1, nil
+	}}
+	quick := bus.Endpoint{Name: "list", Subject: "factmill.*.review.list", Handler: func(context.Context, string, []byte, func(string) string) (any, *api.Error) {
+		return 2, nil
+	}}
+	stop := testkit.Start(t, func(ctx context.Context) error {
+		return c.Serve(ctx, bus.ServiceInfo{Name: "reviewer"}, []bus.Endpoint{slow, quick}, bus.ServeOptions{Workers: 1})
+	})
+	testkit.Await(t, "the service", func() bool { return r.Request(t.Context(), bus.HealthSubject("reviewer"), nil, nil) == nil })
+	done := make(chan error, 6)
+	for range cap(done) {
+		go func() { done <- r.Request(t.Context(), "factmill.default.review.approve", nil, nil) }()
+	}
+	testkit.Receive(t, "a slow request", begun)
+	testkit.Receive(t, "another slow request", begun)
+	var n int
+	require.NoError(t, r.Request(t.Context(), "factmill.default.review.list", nil, &n))
+	require.Equal(t, 2, n)
+	go func() {
+		for range cap(done) - 2 {
+			<-begun
+		}
+	}()
+	close(release)
+	for range cap(done) {
+		require.NoError(t, testkit.Receive(t, "a slow answer", done))
+	}
+	stop()
+}
+
 func TestVerbsHaveATimeLimit(t *testing.T) {
 	v := serve(t, bus.ServeOptions{Limit: 50 * time.Millisecond})
 	e := v.refused("factmill.g1.jobs.wait", nil)

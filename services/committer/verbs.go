@@ -51,6 +51,12 @@ func long(e bus.Endpoint) bus.Endpoint {
 	return e
 }
 
+// waiting gives a verb workers of its own: it waits until the graph is free for another commit, and no read may wait behind it.
+func waiting(e bus.Endpoint) bus.Endpoint {
+	e.Workers = 16
+	return e
+}
+
 func endpoint(noun, name string, h bus.VerbFunc) bus.Endpoint {
 	return bus.Endpoint{Name: noun + "-" + name, Subject: events.Root + ".*." + noun + "." + name, Handler: h}
 }
@@ -228,11 +234,11 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("registry", "lookup", verb(s.known.Lookup)),
 		endpoint("matches", "list", verb(s.matches.List)),
 		endpoint("matches", "get", verb(s.matchGet)),
-		endpoint("matches", "decide", verb(s.matches.Decide)),
-		endpoint("candidates", "decide", verb(s.candidates.Decide)),
-		endpoint("candidates", "edit", verb(s.candidates.Edit)),
-		endpoint("candidates", "prune", verb(s.candidates.Prune)),
-		endpoint("candidates", "undo", verb(s.candidates.Undo)),
+		waiting(endpoint("matches", "decide", verb(s.matches.Decide))),
+		waiting(endpoint("candidates", "decide", verb(s.candidates.Decide))),
+		waiting(endpoint("candidates", "edit", verb(s.candidates.Edit))),
+		waiting(endpoint("candidates", "prune", verb(s.candidates.Prune))),
+		waiting(endpoint("candidates", "undo", verb(s.candidates.Undo))),
 		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
 		endpoint("candidates", "patch", verb(s.candidates.Patch)),
 		long(endpoint("candidates", "convert", verb(s.candidates.Convert))),

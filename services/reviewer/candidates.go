@@ -88,7 +88,7 @@ func (d *desk) decideCandidates(ctx context.Context, graphName string, req api.R
 	}
 	reply, err := d.committer.DecideCandidates(ctx, graphName, out)
 	if err == nil && verb == api.DecideApprove {
-		d.addPatch(ctx, graphName, &reply)
+		d.addPatch(ctx, graphName, req.RequestID, &reply)
 	}
 	return reply, err
 }

@@ -380,19 +380,36 @@ func (d *desk) candidate(ctx context.Context, graph, id, key string) (reply api.
 	if !found {
 		return reply, api.Errorf(404, "candidate_not_found", "graph %s has no candidate, match or conflict %.120s%.120s", graph, id, key)
 	}
-	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key})
+	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key, First: reply.Item.Sample.Document})
 	if err != nil {
 		return reply, err
 	}
-	reply.Revision, reply.Records = reply.Item.Revision, page.Records
+	reply.Revision, reply.Records = reply.Item.Revision, fitting(page.Records, recordsBudget)
 	fillEvidence(&reply)
 	said, err := d.committer.Audit(ctx, graph, api.ReviewAudit{Item: key, Limit: &maxHistory})
-	reply.History = said.Records
+	reply.History = fitting(said.Records, historyBudget)
 	return reply, err
 }
 
 // maxHistory is how many decisions about a candidate are shown.
 var maxHistory = 50
+
+// Bytes of what a candidate is shown with. What a record says is said once more by its evidence.
+const (
+	recordsBudget = 350 << 10
+	historyBudget = 200 << 10
+)
+
+// fitting are the first of a list, as many as fit.
+func fitting[T any](list []T, budget int) []T {
+	for i := range list {
+		b, err := json.Marshal(list[i])
+		if budget -= len(b) + len(","); err != nil || budget < 0 && i > 0 {
+			return list[:i]
+		}
+	}
+	return list
+}
 
 // fillEvidence shows the first document's sighting with its surroundings, and the others as quotes.
 func fillEvidence(reply *api.ReviewShowReply) {

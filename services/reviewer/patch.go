@@ -34,7 +34,7 @@ const maxApproval = 900 << 10
 
 // addPatch puts the patch of what was approved into the reply, where all of it fits. The decision stands, so no failure here is one
 // of the reply.
-func (d *desk) addPatch(ctx context.Context, graphName string, reply *api.DecideReply) {
+func (d *desk) addPatch(ctx context.Context, graphName, requestID string, reply *api.DecideReply) {
 	changed := reply.Outcome.Changed
 	if len(changed) == 0 || reply.Outcome.ChangedTotal > len(changed) {
 		return
@@ -43,7 +43,7 @@ func (d *desk) addPatch(ctx context.Context, graphName string, reply *api.Decide
 	if err != nil || len(raw) >= maxApproval {
 		return
 	}
-	p, err := d.committer.Patch(ctx, graphName, api.CandidatesPatch{Keys: changed, Budget: maxApproval - len(raw)})
+	p, err := d.committer.Patch(ctx, graphName, api.CandidatesPatch{Keys: changed, Budget: maxApproval - len(raw), RequestID: requestID})
 	if err == nil && p.Next == "" {
 		reply.Patch = &p
 	}

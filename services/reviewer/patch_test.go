@@ -44,23 +44,23 @@ func TestAnApprovalHasItsPatch(t *testing.T) {
 		return &api.DecideReply{Outcome: api.Outcome{Changed: keys, ChangedTotal: len(keys)}}
 	}
 	r := reply("entity|a|b")
-	d.addPatch(t.Context(), "g", r)
+	d.addPatch(t.Context(), "g", "", r)
 	require.Equal(t, []string{"entity|a|b"}, r.Patch.CandidateIDs)
 	require.InDelta(t, maxApproval, c.patches[0].Budget, 500)
 
 	r = reply()
-	d.addPatch(t.Context(), "g", r)
+	d.addPatch(t.Context(), "g", "", r)
 	require.Nil(t, r.Patch, "nothing changed")
 	r = reply("entity|a|b")
 	r.Outcome.ChangedTotal = 2
-	d.addPatch(t.Context(), "g", r)
+	d.addPatch(t.Context(), "g", "", r)
 	require.Nil(t, r.Patch, "not all keys are named")
 	r = reply(strings.Repeat("x", maxApproval))
-	d.addPatch(t.Context(), "g", r)
+	d.addPatch(t.Context(), "g", "", r)
 	require.Nil(t, r.Patch, "no room")
 	c.noPatch = api.Errorf(413, "too_large", "no")
 	r = reply("entity|a|b")
-	d.addPatch(t.Context(), "g", r)
+	d.addPatch(t.Context(), "g", "", r)
 	require.Nil(t, r.Patch)
 	require.Len(t, c.patches, 2)
 }

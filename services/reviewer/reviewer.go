@@ -70,7 +70,7 @@ func (s *Service) Run(ctx context.Context) error {
 	go func() { watched <- s.watch(ctx); cancel() }()
 	s.up.Store(true)
 	err = s.conn.Serve(ctx, bus.ServiceInfo{Name: "reviewer", Version: s.cfg.Version, Description: "what waits for a person"},
-		s.endpoints(), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})
+		apart(s.endpoints()), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})
 	s.up.Store(false)
 	cancel()
 	stop()
@@ -79,6 +79,19 @@ func (s *Service) Run(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("follow candidate events: %w", e))
 	}
 	return errors.Join(err, <-watched)
+}
+
+// apart gives each verb that waits for the committer to commit or to check something workers of its own: nobody's list waits behind them.
+func apart(endpoints []bus.Endpoint) []bus.Endpoint {
+	for i := range endpoints {
+		switch endpoints[i].Name {
+		case "review-approve", "review-reject", "review-edit", "review-prune", "review-undo", "review-convert":
+			endpoints[i].Workers = 16
+		case "review-audit": // which may read the whole chain
+			endpoints[i].Workers = 4
+		}
+	}
+	return endpoints
 }
 
 // follow takes one candidate event.

@@ -22,7 +22,18 @@ const (
 
 // Patch answers candidates.patch: what the active schema lacks for approved candidates, all or those that the request names. The types
 // of their ends are those of the entities that the ends are now.
-func (d *Desk) Patch(ctx context.Context, graphName string, req api.CandidatesPatch) (patch.Patch, error) {
+func (d *Desk) Patch(ctx context.Context, graphName string, req api.CandidatesPatch) (p patch.Patch, err error) {
+	if req.RequestID == "" {
+		return d.patch(ctx, graphName, req)
+	}
+	err = d.deps.Operations.Once(ctx, graphName, "candidates.patch", req.RequestID, req, &p, func() (none []store.Op, err error) {
+		p, err = d.patch(ctx, graphName, req)
+		return nil, err
+	})
+	return p, err
+}
+
+func (d *Desk) patch(ctx context.Context, graphName string, req api.CandidatesPatch) (patch.Patch, error) {
 	if len(req.IDs) > 0 && len(req.Keys) > 0 {
 		return patch.Patch{}, api.Errorf(400, "bad_value", "say of what: ids, keys or neither")
 	}

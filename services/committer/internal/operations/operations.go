@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/services/committer/internal/store"
@@ -37,9 +38,12 @@ type Operations struct {
 }
 
 type turn struct {
-	mu      sync.Mutex
-	waiting int // guarded by Operations.mu
+	free    chan struct{} // holds one value while nobody has the turn
+	waiting int           // guarded by Operations.mu
 }
+
+// maxWait of a request for an earlier one of its id. Who asks again and again while that one is under way holds up nobody else for longer.
+const maxWait = 15 * time.Second
 
 // New makes the memory of requests over st.
 func New(st *store.Store) *Operations {
@@ -82,7 +86,11 @@ func (o *Operations) Steps(ctx context.Context, graph, verb, id string, req, rep
 		if err != nil {
 			return err
 		}
-		defer o.alone(graph + "\x00" + string(key))()
+		done, err := o.alone(ctx, graph+"\x00"+string(key))
+		if err != nil {
+			return err
+		}
+		defer done()
 		stored, err := o.st.Get(graph, space, key)
 		if err != nil {
 			return err
@@ -152,22 +160,33 @@ func (op operation) again(stored []byte, id string, reply, state any) (done bool
 }
 
 // alone lets one request of an id run at a time; the returned function ends its turn.
-func (o *Operations) alone(id string) (done func()) {
+func (o *Operations) alone(ctx context.Context, id string) (done func(), err error) {
 	o.mu.Lock()
 	t := o.running[id]
 	if t == nil {
-		t = &turn{}
+		t = &turn{free: make(chan struct{}, 1)}
+		t.free <- struct{}{}
 		o.running[id] = t
 	}
 	t.waiting++
 	o.mu.Unlock()
-	t.mu.Lock()
-	return func() {
-		t.mu.Unlock()
+	leave := func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if t.waiting--; t.waiting == 0 {
 			delete(o.running, id)
 		}
 	}
+	limit := time.NewTimer(maxWait)
+	defer limit.Stop()
+	select {
+	case <-t.free:
+		return func() { t.free <- struct{}{}; leave() }, nil
+	case <-limit.C:
+		err = api.Errorf(503, "not_ready", "an earlier request of this id is still under way: ask again")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	leave()
+	return nil, err
 }

@@ -1,6 +1,7 @@
 package operations_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -101,6 +102,39 @@ func TestOnceTogether(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, int64(1), calls.Load())
+}
+
+// Who waits for an earlier request of the same id gives up with its own context.
+func TestWaitingForTheSameIDEnds(t *testing.T) {
+	st := open(t, t.TempDir())
+	defer func() { require.NoError(t, st.Close()) }()
+	st.Graph("g", true)
+	o := operations.New(st)
+	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var reply int
+	go func() {
+		ended <- o.Once(t.Context(), "g", "put", "same", request{1}, &reply, func() ([]store.Op, error) {
+			close(begun)
+			<-release
+			reply = 7
+			return nil, nil
+		})
+	}()
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var again int
+	ask := func(ctx context.Context) error {
+		return o.Once(ctx, "g", "put", "same", request{1}, &again, func() ([]store.Op, error) {
+			t.Error("it changes once")
+			return nil, nil
+		})
+	}
+	require.ErrorIs(t, ask(ctx), context.Canceled)
+	close(release)
+	require.NoError(t, <-ended)
+	require.NoError(t, ask(t.Context()))
+	require.Equal(t, 7, again)
 }
 
 // A request of several commits that is interrupted goes on behind its last one, in the next process too; once it is done, its reply stands.

@@ -68,7 +68,7 @@ func (q *Queries) Records(ctx context.Context, name string, req api.RecordsGet) 
 			return nil
 		}
 		if req.Key != "" {
-			err = v.sn.CandidatesByKey(req.Key, add)
+			err = v.recordsOf(req, add)
 		} else {
 			err = v.sn.CandidateAll(from, add)
 		}
@@ -78,6 +78,26 @@ func (q *Queries) Records(ctx context.Context, name string, req api.RecordsGet) 
 		return err
 	})
 	return out, err
+}
+
+// recordsOf calls fn for the records of a key.
+func (v *view) recordsOf(req api.RecordsGet, fn func(store.CandidateRecord) error) error {
+	first := ""
+	if req.First != "" {
+		r, ok, err := v.sn.Candidate(fingerprint.DocumentID(req.First), req.Key)
+		if err == nil && ok {
+			first, err = r.ID, fn(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return v.sn.CandidatesByKey(req.Key, func(r store.CandidateRecord) error {
+		if r.ID == first {
+			return nil
+		}
+		return fn(r)
+	})
 }
 
 // record is a stored record as the review desk shows it.
@@ -93,6 +113,7 @@ func (v *view) record(r store.CandidateRecord, around bool) (api.Record, error) 
 	if !around {
 		return rec, nil
 	}
+	rec.Version, rec.SchemaVersion, rec.SchemaFP, rec.ExtractionFP = r.Version, r.SchemaVersion, r.SchemaFP, r.ExtractionFP
 	at, err := v.at(r.DocID, r.Version)
 	if err != nil {
 		return rec, fmt.Errorf("candidate %s: %w", r.ID, err)

@@ -16,7 +16,7 @@ import (
 
 const (
 	maxQuote = 500       // bytes of a candidate's quote
-	maxItems = 150 << 10 // bytes of the items of one candidate event, about
+	maxItems = 150 << 10 // bytes of the items of one candidate event, of which one item may be more
 )
 
 // candBatch names the candidate event that is being filled.
@@ -289,7 +289,11 @@ func (t *Txn) tell(verb string, r CandidateRecord, key string, scope []string) e
 	}
 	item := events.CandidateItem{ID: r.ID, Document: key, DocumentID: r.DocID, ContentHash: r.ContentHash, State: r.State, Quote: r.Quote, At: r.At,
 		ChunkID: fingerprint.ChunkID(r.DocID, r.ContentHash, r.ChunkerFP, r.Chunk), Scope: scope, Candidate: r.Candidate}
-	size := 700 + len(key) + len(r.Quote) + len(r.Key) + len(r.Text) + len(r.SourceText) + len(r.TargetText) + 24*len(r.More)
+	encoded, err := encodeJSON(item) // texts, labels and scopes may need six times their length
+	if err != nil {
+		return err
+	}
+	size := len(encoded) + len(",")
 	if p.size > 0 && p.size+size > maxItems {
 		// All that were begun: a reader must not see a record come before its predecessor goes.
 		if err := t.emitItems(); err != nil {

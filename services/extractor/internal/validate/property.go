@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
@@ -93,6 +94,9 @@ func (c *chunk) checkProperty(p *extract.Property, prop schema.Property, declare
 		}
 	}
 	if len(c.reasons) > 0 {
+		if text = strings.ToValidUTF8(text, "\uFFFD"); utf8.RuneCountInString(text) > maxValueRunes {
+			c.fault(graph.ReasonLimit)
+		}
 		out := graph.CandidateItem{
 			Kind: graph.KindProperty, Label: name, Text: text, SourceText: holder, SourceLabel: holderLabel,
 			Confidence: confidence, Start: where.start, End: where.end,
@@ -201,7 +205,7 @@ func valueText(raw any) string {
 		return "null"
 	}
 	if b, err := json.Marshal(raw); err == nil {
-		return clip(string(b), maxTextRunes)
+		return clip(string(b), maxValueRunes)
 	}
-	return clip(fmt.Sprint(raw), maxTextRunes)
+	return clip(fmt.Sprint(raw), maxValueRunes)
 }

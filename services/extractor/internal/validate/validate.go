@@ -27,9 +27,10 @@ const byRules = "rules"
 
 const (
 	maxNameRunes  = 200
-	maxLabelRunes = 128 // of a label as seen, in candidates and counts
-	maxTextRunes  = 300 // of a candidate's text and of a sample
-	maxTallies    = 500 // distinct (kind, label, reason) a document; further labels are counted as "…"
+	maxLabelRunes = 128  // of a label as seen, in candidates and counts
+	maxTextRunes  = 300  // of a candidate's text and of a sample
+	maxValueRunes = 2000 // of a property candidate's value: it is converted as it stands, so a longer one is only counted
+	maxTallies    = 500  // distinct (kind, label, reason) a document; further labels are counted as "…"
 )
 
 // Validator checks the items of one document, chunk after chunk. It is not safe for concurrent use.
@@ -332,7 +333,9 @@ func (c *chunk) discard(item graph.CandidateItem) {
 	item.Label = clip(item.Label, maxLabelRunes)
 	item.SourceLabel, item.TargetLabel = clip(item.SourceLabel, maxLabelRunes), clip(item.TargetLabel, maxLabelRunes)
 	item.SourceText, item.TargetText = clip(item.SourceText, maxTextRunes), clip(item.TargetText, maxTextRunes)
-	item.Text = clip(item.Text, maxTextRunes)
+	if item.Kind != graph.KindProperty {
+		item.Text = clip(item.Text, maxTextRunes)
+	}
 	item.Reasons = append([]string(nil), c.reasons...)
 	item.Extractor = c.by
 	c.out.Candidates = append(c.out.Candidates, item)
