@@ -241,7 +241,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		waiting(endpoint("candidates", "undo", verb(s.candidates.Undo))),
 		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
 		endpoint("candidates", "patch", verb(s.candidates.Patch)),
-		long(endpoint("candidates", "convert", verb(s.candidates.Convert))),
+		waiting(long(endpoint("candidates", "convert", verb(s.candidates.Convert)))),
 		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
 		endpoint("conflicts", "list", verb(s.conflicts.List)),
 		endpoint("conflicts", "get", verb(s.conflicts.Get)),
