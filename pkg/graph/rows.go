@@ -17,9 +17,11 @@ type Evidence struct {
 	Document   string   `json:"document,omitempty"` // replies only
 	End        int      `json:"end"`
 	Extractors []string `json:"extractors,omitempty"`
-	Quote      string   `json:"quote,omitempty"`
-	Start      int      `json:"start"`
-	Version    int      `json:"version,omitempty"` // of the document; query.evidence with history only
+	// Kept: the document's open version does not state it any more, and nobody withdrew it; the quote is of an earlier one.
+	Kept    bool   `json:"kept,omitempty"`
+	Quote   string `json:"quote,omitempty"`
+	Start   int    `json:"start"`
+	Version int    `json:"version,omitempty"` // of the document; query.evidence with history only
 }
 
 // DocumentRow of the export.

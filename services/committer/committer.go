@@ -25,6 +25,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/outbox"
 	"github.com/factmill/factmill/services/committer/internal/query"
 	"github.com/factmill/factmill/services/committer/internal/registry"
+	"github.com/factmill/factmill/services/committer/internal/stale"
 	"github.com/factmill/factmill/services/committer/internal/store"
 	"github.com/factmill/factmill/services/committer/internal/vectors"
 )
@@ -49,6 +50,7 @@ type Service struct {
 	matches    *matches.Desk
 	candidates *candidates.Desk
 	conflicts  *conflicts.Desk
+	stale      *stale.Desk
 	space      *space
 }
 
@@ -107,6 +109,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	s.candidates = candidates.New(candidates.Deps{
 		Store: st, Operations: s.ops, Schemas: s.graphs, Identify: s.known.Identify, Behind: s.behind, Committed: s.committed, Now: deps.Now,
 	})
+	s.stale = stale.New(stale.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.conflicts = conflicts.New(st, s.graphs)
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead

@@ -123,7 +123,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "dead-letters"},
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "dead-letters"},
 				Elsewhere: map[string]string{"query.candidates": "reviewer"}, Log: s.log})
 	})
 	wg.Go(func() {
@@ -243,6 +243,9 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("candidates", "patch", verb(s.candidates.Patch)),
 		waiting(long(endpoint("candidates", "convert", verb(s.candidates.Convert)))),
 		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
+		endpoint("stale", "list", verb(s.stale.List)),
+		endpoint("stale", "get", verb(s.stale.Get)),
+		waiting(endpoint("stale", "decide", verb(s.stale.Decide))),
 		endpoint("conflicts", "list", verb(s.conflicts.List)),
 		endpoint("conflicts", "get", verb(s.conflicts.Get)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),

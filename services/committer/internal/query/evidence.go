@@ -233,7 +233,7 @@ func (p *evidencePage) version(docID string, version int, readings []store.Past[
 		if err != nil {
 			return err
 		}
-		e.Version, e.ClosedSeq = version, m.until
+		e.Version, e.ClosedSeq, e.Kept = version, m.until, e.Kept && m.until == 0
 		if err := p.add(e); err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (v *view) evidence(d *docView, m merged) (graph.Evidence, error) {
 	}
 	start, end, err := v.span(d, m.start, m.end)
 	return graph.Evidence{Assertion: m.assertion, Chunk: id, Confidence: graph.Round6(m.confidence), Document: d.key,
-		Start: start, End: end, Extractors: m.extractors, Quote: quote}, err
+		Start: start, End: end, Extractors: m.extractors, Quote: quote, Kept: d.meta.ClosedSeq != 0}, err
 }
 
 func evidenceCost(e graph.Evidence) int {
