@@ -23,7 +23,7 @@ const (
 	// TableVersion is how tables are rendered into chunks.
 	TableVersion = 1
 	// ValidatorVersion of the item validator.
-	ValidatorVersion = 1
+	ValidatorVersion = 2
 	// PromptID of the extraction prompt. Raise it with the prompt's file.
 	PromptID = "extract/1"
 	// RulesVersion of the embedded extractor's rule set.
