@@ -27,3 +27,27 @@ func BenchmarkQuery(b *testing.B) {
 		require.Equal(b, docs*each, reply.Outcome.ChangedTotal)
 	}
 }
+
+// What converting an approved candidate takes, of 10,000 relations in 100 documents.
+func BenchmarkConvert(b *testing.B) {
+	const docs, each = 100, 100
+	for b.Loop() {
+		b.StopTimer()
+		r := newRoom(b)
+		for d := range docs {
+			items := []string{"Person:Ada"}
+			for i := range each {
+				items = append(items, fmt.Sprintf("Organization:Firm%dx%d", d, i), fmt.Sprintf("relation WORKS_FOR Ada > Firm%dx%d", d, i))
+			}
+			r.read(fmt.Sprint("d", d), items...)
+		}
+		r.decide(api.CandidatesDecide{Query: &api.CandidateFilter{Kinds: []string{"relation"}}, Decision: "approve"})
+		p, err := r.Patch(b.Context(), g, api.CandidatesPatch{})
+		require.NoError(b, err)
+		b.StartTimer()
+		got, err := r.Convert(b.Context(), g, api.ReviewConvert{Patch: &p})
+		require.NoError(b, err)
+		require.Equal(b, docs*each, got.CreatedRelations)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*docs*each), "µs/candidate")
+}
