@@ -210,7 +210,7 @@ func (w *walk) undo(ctx context.Context) error {
 	w.last = ""
 	*w.counted--
 	w.skipped++
-	return w.print("taken back")
+	return w.print("taken back; a rejected candidate is proposed again by the next reading of its documents (ingest --force)")
 }
 
 // said sums up.

@@ -158,6 +158,9 @@ func Converted(w io.Writer, r api.ConvertReport) error {
 			p.f("  %s", Count(x.n, x.one, x.many))
 		}
 	}
+	if r.Records > 0 && r.ConvertedEntities+r.Folded+r.CreatedRelations+r.JoinedRelations+r.SetProperties == 0 {
+		p.f("  more evidence of what was there")
+	}
 	by := map[string]int{}
 	for _, why := range r.Skipped {
 		by[why]++

@@ -99,8 +99,8 @@ type conversion struct {
 	shown int
 
 	items []*item // by document, then key
-	// made is what entity candidates have become, by key.
-	made map[string]made
+	// made is what entity candidates have become, by key: several things where people edited records of one key apart.
+	made map[string][]ref
 	// relations and entities that are counted already, by id.
 	counted map[string]bool
 }
@@ -116,19 +116,17 @@ type item struct {
 	why            string // it is not converted; "" it is
 }
 
-// place is a span of a chunk.
-type place struct{ chunk, start, end int }
+// place is a span of a chunk, and what is written there.
+type place struct {
+	chunk, start, end int
+	name              string
+}
 
 // ref is an entity that is, or will be with this commit.
 type ref struct{ id, label, key string }
 
-type made struct {
-	ref
-	new bool
-}
-
 func newConversion(c *commit, s *schema.Schema, reply *api.ConvertReport) *conversion {
-	return &conversion{c: c, s: s, ends: NewEnds(c.ctx, c.sn, s), reply: reply, made: map[string]made{}, counted: map[string]bool{}}
+	return &conversion{c: c, s: s, ends: NewEnds(c.ctx, c.sn, s), reply: reply, made: map[string][]ref{}, counted: map[string]bool{}}
 }
 
 func (v *conversion) run(ids []string) error {

@@ -89,7 +89,7 @@ func (v *conversion) anchor() error {
 // places are the spans of a record's sightings in text: where they were in the same version, where their quotes stand in another one.
 func places(r store.CandidateRecord, was, text string, chunks []graph.Chunk, same bool) (out []place) {
 	for _, m := range append([][3]int{{r.Chunk, r.Start, r.End}}, r.More...) {
-		p := place{m[0], m[1], m[2]}
+		p := place{chunk: m[0], start: m[1], end: m[2]}
 		if p.start < 0 || p.start >= p.end || p.end > len(was) {
 			continue
 		}
@@ -100,11 +100,9 @@ func places(r store.CandidateRecord, was, text string, chunks []graph.Chunk, sam
 			}
 		}
 		if r.Kind == graph.KindEntity {
-			var ok bool
-			if p, ok = named(r.Text, p, text, chunks); !ok {
-				continue
-			}
+			p = named(r.Text, p, text)
 		}
+		p.name = strings.Join(strings.Fields(text[p.start:p.end]), " ")
 		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}
@@ -112,45 +110,44 @@ func places(r store.CandidateRecord, was, text string, chunks []graph.Chunk, sam
 	return out
 }
 
-// named narrows the evidence of an entity to its name.
-func named(name string, p place, text string, chunks []graph.Chunk) (place, bool) {
+// named narrows the evidence of an entity to its name, where that stands in it. It need not: who corrects a name may know it from
+// elsewhere; the mention is what is written then.
+func named(name string, p place, text string) place {
 	if fingerprint.Fold(text[p.start:p.end]) == fingerprint.Fold(name) {
-		return p, true
+		return p
 	}
-	for _, in := range []graph.Chunk{{Start: p.start, End: p.end}, chunks[p.chunk]} {
-		if _, start, end, ok := store.FindQuote(text, []graph.Chunk{in}, name); ok {
-			return place{p.chunk, start, end}, true
-		}
+	if _, start, end, ok := store.FindQuote(text, []graph.Chunk{{Start: p.start, End: p.end}}, name); ok {
+		p.start, p.end = start, end
 	}
-	return p, false
+	return p
 }
 
 // entities finds out which entities the entity candidates are.
 func (v *conversion) entities() error {
 	return v.of(graph.KindEntity, func(it *item) (err error) {
-		m, ok := v.made[it.r.Key]
-		if !ok {
-			label, declared := v.s.Canon(schema.KindEntity, it.r.Label)
-			if !declared {
-				it.why = api.LabelNotInSchema
-				return nil
-			}
-			if m.ref, err = v.identity(label, it.r.Text); err != nil {
-				return err
-			}
-			_, there, err := v.c.sn.Entity(m.id)
-			if err != nil {
-				return err
-			}
-			if there || v.counted[m.id] {
-				v.reply.Folded++
-			} else {
-				v.reply.ConvertedEntities++
-			}
-			v.counted[m.id] = true
-			v.made[it.r.Key] = m
+		label, declared := v.s.Canon(schema.KindEntity, it.r.Label)
+		if !declared {
+			it.why = api.LabelNotInSchema
+			return nil
 		}
-		it.source, it.label = m.ref, m.label
+		if it.source, err = v.identity(label, it.r.Text); err != nil {
+			return err
+		}
+		it.label = label
+		if slices.Contains(v.made[it.r.Key], it.source) {
+			return nil
+		}
+		v.made[it.r.Key] = append(v.made[it.r.Key], it.source)
+		_, there, err := v.c.sn.Entity(it.source.id)
+		if err != nil {
+			return err
+		}
+		if there || v.counted[it.source.id] {
+			v.reply.Folded++
+		} else {
+			v.reply.ConvertedEntities++
+		}
+		v.counted[it.source.id] = true
 		return nil
 	})
 }
@@ -177,14 +174,25 @@ func (v *conversion) end(x end) (r ref, why string, err error) {
 	case err != nil || a.why != "":
 		return r, a.why, err
 	case a.candidate != "":
-		m, ok := v.made[a.candidate]
-		if !ok {
-			return r, api.EndpointMissing, nil
-		}
-		return m.ref, "", nil
+		return v.fresh(a.candidate, x.label)
 	}
 	f, _, err := v.c.sn.Entity(a.entity)
 	return ref{a.entity, f.Label, f.Key}, "", err
+}
+
+// fresh is the entity that a candidate has become; of several, that of the end's label.
+func (v *conversion) fresh(key, label string) (r ref, why string, err error) {
+	list := v.made[key]
+	if label, ok := v.s.Canon(schema.KindEntity, label); ok && len(list) > 1 {
+		list = slices.DeleteFunc(slices.Clone(list), func(m ref) bool { return m.label != label })
+	}
+	switch len(list) {
+	case 0:
+		return r, api.EndpointMissing, nil
+	case 1:
+		return list[0], "", nil
+	}
+	return r, api.EndpointAmbiguous, nil
 }
 
 func (v *conversion) relations() error {
@@ -354,7 +362,7 @@ func (b *statements) add(it *item) {
 		c := b.chunk(p.chunk)
 		switch r.Kind {
 		case graph.KindEntity:
-			c.Mentions = append(c.Mentions, graph.Mention{Entity: b.ref(it.source), Name: r.Text, Start: p.start, End: p.end,
+			c.Mentions = append(c.Mentions, graph.Mention{Entity: b.ref(it.source), Name: p.name, Start: p.start, End: p.end,
 				Confidence: r.Confidence, Extractor: r.Extractor, Rule: r.Rule})
 		case graph.KindRelation:
 			c.Relations = append(c.Relations, graph.RelationA{Type: it.label, Source: b.ref(it.source), Target: b.ref(it.target), Start: p.start, End: p.end,

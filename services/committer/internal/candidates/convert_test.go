@@ -312,3 +312,67 @@ func TestPatchesAreRemembered(t *testing.T) {
 		}
 	}
 }
+
+// Records of one key that people edited apart become different things, and a corrected name need not be written anywhere.
+func TestConvertEdited(t *testing.T) {
+	r := newRoom(t)
+	key := fingerprint.EntityKey("Company", "IBM")
+	r.read("a", "entity Company IBM", "Person:Ada", "relation WORKS_FOR Ada > IBM")
+	r.read("b", "entity Company IBM")
+	edit := func(doc string, set map[string]any) {
+		_, err := r.Edit(t.Context(), g, api.ReviewEdit{ID: r.record(doc, key).ID, Set: set, Actor: "eva"})
+		require.NoError(t, err)
+	}
+	edit("a", map[string]any{"type": "Organization", "name": "International Business Machines"})
+	works := fingerprint.RelationKey("WORKS_FOR", "Ada", "IBM")
+	r.approve(key)
+	r.approve(works)
+	p := r.patch(api.CandidatesPatch{})
+	r.grow(p)
+	got := r.convert(p)
+	require.Equal(t, 2, got.ConvertedEntities, "%v", got)
+	facts := r.facts()
+	require.Contains(t, facts, "Organization:IBM 1", "it is shown as it is written")
+	require.Contains(t, facts, "Company:IBM 1")
+	r.snapshot(func(sn *store.Snapshot) {
+		_, ok, err := sn.Entity(entityID("Organization:International Business Machines"))
+		require.NoError(t, err)
+		require.True(t, ok)
+	})
+	r.verified()
+}
+
+// A converted key can be rejected: its facts stay, and whoever says it next is not believed.
+func TestRejectAConvertedKey(t *testing.T) {
+	r := newRoom(t)
+	key := fingerprint.EntityKey("Person", "Ada")
+	r.read("a", "entity Person Ada")
+	r.approve(key)
+	r.convert(r.patch(api.CandidatesPatch{}))
+	require.Empty(t, r.records())
+	done := r.reject(key)
+	require.Equal(t, []string{key}, done.Outcome.Changed)
+	require.Equal(t, map[string]string{key: "already rejected"}, r.reject(key).Outcome.Skipped)
+	require.Equal(t, []string{"Person:Ada 1"}, r.facts())
+	require.Equal(t, 1, r.read("b", "entity Person Ada").CandidatesSuppressed)
+	require.Empty(t, r.records())
+	r.verified()
+	_, trail := r.events()
+	last := trail[len(trail)-1]
+	require.Equal(t, []string{"reject", "approved", "rejected"}, []string{last.Decision, last.Before, last.After})
+	_, err := r.Undo(t.Context(), g, api.CandidatesUndo{Record: last.Record, Actor: "eva"})
+	require.NoError(t, err)
+	r.read("b", "entity Person Ada again")
+	r.verified()
+}
+
+// An end that a person set to an entity is shown by its name.
+func TestEditedEndIsShown(t *testing.T) {
+	r := newRoom(t)
+	r.read("a", "Person:Ada", "Organization:Acme", "relation OWNS Bob > Acme")
+	key := fingerprint.RelationKey("OWNS", "Bob", "Acme")
+	_, err := r.Edit(t.Context(), g, api.ReviewEdit{ID: r.record("a", key).ID, Set: map[string]any{"source_entity": entityID("Person:Ada")}, Actor: "eva"})
+	require.NoError(t, err)
+	now := r.record("a", key)
+	require.Equal(t, []string{"Ada", "Person", "Acme"}, []string{now.SourceText, now.SourceLabel, now.TargetText})
+}

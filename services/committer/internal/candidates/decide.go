@@ -235,6 +235,10 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 	if err = errors.Join(err, v.err); err != nil {
 		return moved, err
 	}
+	if moved == 0 && decided && !v.approve {
+		// All of its records became facts, or went. Those stay; whoever says it next is not believed any more.
+		return c.revoke(d, t)
+	}
 	switch {
 	case moved == 0 && v.first != "":
 		w.skip(t.asked, v.first)
@@ -256,6 +260,15 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 	}
 	_, err = c.record(t.key, v.seen.id(), w.req.Decision, before, state, v.seen)
 	return moved, err
+}
+
+// revoke rejects an approved key that has no records.
+func (c *commit) revoke(d store.Decision, t target) (int, error) {
+	if _, err := c.txn.DecideCandidate(c.ctx, d, nil); err != nil {
+		return 0, err
+	}
+	_, err := c.record(t.key, "", api.DecideReject, api.StateApproved, api.StateRejected, nil)
+	return 1, err
 }
 
 // verdict looks at the records of one key.

@@ -158,6 +158,7 @@ type editor struct {
 	now    graph.Candidate
 	chunks []graph.Chunk
 	text   string
+	shown  [2]bool // ends that are shown by the name of the entity that they were set to
 }
 
 // maxField is the most bytes of a text that a person sets.
@@ -214,7 +215,7 @@ func (e *editor) set(fields map[string]any) error {
 				known = append(known, "entity")
 			}
 			slices.Sort(known)
-			return api.Errorf(400, "bad_value", "set: %.40q cannot be set; of a %s: %s", name, e.now.Kind, strings.Join(known, ", "))
+			return api.Errorf(400, "bad_value", "set: %.40q cannot be set; of %s candidates: %s", name, e.now.Kind, strings.Join(known, ", "))
 		}
 	}
 	e.moved(ends[0])
@@ -237,6 +238,7 @@ func (e *editor) is(v any) error {
 
 // moved forgets the entity of an end whose text or label is another one now.
 func (e *editor) moved(was graph.Candidate) {
+	e.shown = [2]bool{e.now.SourceEntity != was.SourceEntity && e.now.SourceText == was.SourceText, e.now.TargetEntity != was.TargetEntity && e.now.TargetText == was.TargetText}
 	if (e.now.SourceText != was.SourceText || e.now.SourceLabel != was.SourceLabel) && e.now.SourceEntity == was.SourceEntity {
 		e.now.SourceEntity = ""
 	}
@@ -272,15 +274,23 @@ func (e *editor) check() error {
 	if n.Kind != graph.KindRelation && fingerprint.Fold(n.Text) == "" {
 		return api.Errorf(400, "bad_value", "set: text is empty")
 	}
-	for name, x := range map[string]*string{"source_entity": &n.SourceEntity, "target_entity": &n.TargetEntity} {
-		if *x == "" {
+	for i, x := range []struct {
+		name                string
+		entity, text, label *string
+	}{{"source_entity", &n.SourceEntity, &n.SourceText, &n.SourceLabel}, {"target_entity", &n.TargetEntity, &n.TargetText, &n.TargetLabel}} {
+		if *x.entity == "" {
 			continue
 		}
-		*x = strings.ToLower(*x)
-		if _, ok, err := e.c.sn.Entity(*x); err != nil {
+		*x.entity = strings.ToLower(*x.entity)
+		f, ok, err := e.c.sn.Entity(*x.entity)
+		if err != nil {
 			return err
-		} else if !ok {
-			return api.Errorf(404, "entity_not_found", "set: %s: no such entity %.60q", name, *x)
+		}
+		if !ok {
+			return api.Errorf(404, "entity_not_found", "set: %s: no such entity %.60q", x.name, *x.entity)
+		}
+		if e.shown[i] {
+			*x.text, *x.label = f.Display(), f.Label
 		}
 	}
 	return e.span()
