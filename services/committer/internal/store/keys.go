@@ -41,6 +41,8 @@ const (
 	spaceVerdict  = '!' // entity id, greater entity id
 	spaceMatchID  = '#' // match id → entity id, greater entity id
 	spaceConflict = '%' // conflict id → owner id, property, number of values
+	spaceRuling   = '^' // owner id, property
+	spaceRulingID = '&' // conflict id → owner id, property
 
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
@@ -53,7 +55,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@%"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%^&"
 
 // Lists of postings.
 const (
@@ -287,7 +289,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceRulingID:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())
@@ -307,6 +309,8 @@ func describeParts(space byte, r *keyReader) string {
 		return fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())
 	case spacePropFold:
 		return fmt.Sprintf("%s/%s/%q", r.id(), r.str(), r.str())
+	case spaceRuling:
+		return fmt.Sprintf("%s/%s", r.id(), r.str())
 	case spaceOut, spaceIn:
 		return fmt.Sprintf("%s/%s/%s", r.id(), r.str(), r.id())
 	case spaceCand:

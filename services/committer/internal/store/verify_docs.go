@@ -449,6 +449,7 @@ func (v *verifier) counts() error {
 	say("terms", c.Terms, f.Terms)
 	say("mentions", c.Mentions, f.Mentions)
 	say("pending candidates", c.Candidates, f.Candidates)
+	say("rulings", c.Rulings, f.Rulings)
 	if c.ChunkNo < f.ChunkNo {
 		v.problem(k, "the next chunk number %d is taken", c.ChunkNo)
 	}
