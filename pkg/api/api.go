@@ -54,6 +54,7 @@ var Codes = map[string]string{
 	"job_id_taken":            "409: another document event used this job id",
 	"operation_reused":        "409: request_id was used for another body",
 	"stale_revision":          "409: the item moved since it was looked at",
+	"stale_plan":              "409: what the decision would do is not what was looked at; details.plan and details.fingerprint are those of now",
 	"external_id_taken":       "409: another entry of the type has this external id; details.problems names it",
 	"decision_not_current":    "412: the decision was taken back already, or a later one stands; the message names it",
 	"not_supported":           "412: this version does not decide about items of that kind; the message says about which it does",

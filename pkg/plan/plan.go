@@ -75,7 +75,9 @@ type Quote struct {
 
 // Canonical sorts the lists of the plan, so that equal plans are equal.
 func (p *Plan) Canonical() *Plan {
-	slices.SortFunc(p.Base, func(a, b Base) int { return cmp.Or(strings.Compare(a.Document, b.Document), cmp.Compare(a.Revision, b.Revision)) })
+	slices.SortFunc(p.Base, func(a, b Base) int {
+		return cmp.Or(strings.Compare(a.Document, b.Document), cmp.Compare(a.Revision, b.Revision))
+	})
 	p.Base = slices.Compact(p.Base)
 	for i := range p.Changes {
 		slices.SortFunc(p.Changes[i].Quotes, func(a, b Quote) int {

@@ -238,6 +238,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
 		endpoint("conflicts", "list", verb(s.conflicts.List)),
 		endpoint("conflicts", "get", verb(s.conflicts.Get)),
+		endpoint("conflicts", "decide", verb(s.conflicts.Decide)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),
