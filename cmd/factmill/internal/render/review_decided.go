@@ -69,6 +69,8 @@ func things(o api.Outcome) (one, many string) {
 	switch kind, _, _ := strings.Cut(first, "|"); kind {
 	case api.KindMatch:
 		return "match", "matches"
+	case api.KindConflict:
+		return "conflict", "conflicts"
 	case "entity", "relation", "property":
 		return "candidate", "candidates"
 	}
