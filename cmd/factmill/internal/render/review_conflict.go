@@ -8,9 +8,9 @@ import (
 
 // conflicts shows a page of the review list that has conflicts only.
 func conflicts(p *printer, groups []api.Group) {
-	t := NewTable("ID", "LABEL", "NAME", "PROPERTY", "VALUES", "REASON", ">DOCUMENTS").Cap(2, 40).Cap(4, 60)
+	t := NewTable("ID", "LABEL", "NAME", "PROPERTY", "VALUES", "REASON", "STATE", ">DOCUMENTS").Cap(2, 40).Cap(4, 60)
 	for _, g := range groups {
-		t.Row(strings.Join(g.IDs, " "), g.Label, g.Text, g.SourceText, g.TargetText, strings.Join(g.Reasons, ", "), Number(g.Documents))
+		t.Row(strings.Join(g.IDs, " "), g.Label, g.Text, g.SourceText, g.TargetText, strings.Join(g.Reasons, ", "), g.State, Number(g.Documents))
 	}
 	p.table(t)
 }
