@@ -1,11 +1,13 @@
 package plan
 
+import "slices"
+
 // Within is the beginning of the plan, in canonical order, that takes about n bytes of JSON at most, and how many changes and base documents it
 // leaves out. Its fingerprint is another one unless it leaves nothing out.
 func (p *Plan) Within(n int) (short *Plan, leftOut int) {
-	short = &Plan{}
-	*short = *p
-	short.Canonical()
+	whole := *p
+	whole.Base, whole.Changes = slices.Clone(p.Base), slices.Clone(p.Changes)
+	short = whole.Canonical()
 	c, used := 0, 0
 	for ; c < len(short.Changes); c++ {
 		if used += short.Changes[c].size(); used > n*3/4 {

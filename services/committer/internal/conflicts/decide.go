@@ -165,7 +165,7 @@ func (w *deciding) decide(r *reader) error {
 		return err
 	}
 	if now.Fingerprint != w.req.Fingerprint {
-		e := api.Errorf(409, "stale_plan", "conflict %s is not what was looked at: documents or decisions changed meanwhile; nothing was decided, look again", g.Key)
+		e := api.Errorf(409, "stale_plan", "conflict %s is not what was looked at: documents, decisions or the schema changed meanwhile; nothing was decided, look again", g.Key)
 		e.Details = map[string]any{"plan": now.Plan, "fingerprint": now.Fingerprint}
 		if now.PlanLeftOut > 0 {
 			e.Details["plan_left_out"] = now.PlanLeftOut
