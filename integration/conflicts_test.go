@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -76,8 +78,8 @@ func TestHomonymsWaitForReview(t *testing.T) {
 		require.Equal(t, map[string]int{"homonym": 1, "property_conflict": 1}, ask[api.ReviewStatsReply](f.cluster, g, "review.stats", nil).Conflicts)
 		f.sound(g)
 
-		require.Equal(t, "not_supported", refused(f.cluster, g, "review.approve", api.ReviewDecide{IDs: x.IDs, Actor: "eva"}).Code)
-		require.Equal(t, "not_supported", refused(f.cluster, g, "review.reject", api.ReviewDecide{Keys: []string{x.Key}, Decision: "different", Actor: "eva"}).Code)
+		require.Equal(t, "bad_value", refused(f.cluster, g, "review.approve", api.ReviewDecide{IDs: x.IDs, Actor: "eva"}).Code)
+		require.Equal(t, "not_supported", refused(f.cluster, g, "review.reject", api.ReviewDecide{Keys: []string{x.Key}, Decision: "different", Actor: "eva", Fingerprint: shown.Fingerprint}).Code)
 
 		f.remove(g, []string{"older", "younger", "younger"}[i])
 		left := f.conflicts(g)
@@ -97,4 +99,62 @@ func (c *cluster) sources(graph string, g api.Group) (out []string) {
 		}
 	}
 	return out
+}
+
+// A conflict is decided by the plan that was shown, on any replica: a document that comes between refuses the decision and shows the new
+// plan; of two people one decides; the value is shown from then on, and the next list knows it. The canonical export has the decision.
+func TestConflictsAreDecided(t *testing.T) {
+	const graph = "default"
+	f := newFleet(t, fleetOptions{Replicas: 2})
+	f.putSchema(graph, homonymSchema)
+	f.cluster.add(graph, homonyms...)
+	founded := func() any {
+		e := ask[api.EntityReply](f.cluster, graph, "query.entity", api.EntityGet{Type: "Organization", Name: "Norrin Works"})
+		return e.Entity.Properties["founded"].Value
+	}
+	const firm = "Norrin Works founded property_conflict"
+	item := f.conflicts(graph)[firm]
+	show := func() api.ReviewShowReply {
+		return ask[api.ReviewShowReply](f.cluster, graph, "review.show", api.ReviewShow{Key: item.Key})
+	}
+	old := show()
+	require.Equal(t, old.Fingerprint, old.Plan.Fingerprint(), "as it came over the wire")
+	require.Contains(t, old.Plan.Lines(), "~ founded of Norrin Works: 1902 becomes 1901")
+	f.cluster.add(graph, doc("firm3", "Norrin Works was founded in 1902."))
+	req := api.ReviewDecide{Keys: []string{item.Key}, Value: json.RawMessage(`"1901"`), Actor: "eva", Fingerprint: old.Fingerprint, RequestID: "first"}
+	e := refused(f.cluster, graph, "review.approve", req)
+	require.Equal(t, []any{409, "stale_plan", show().Fingerprint}, []any{e.Status, e.Code, e.Details["fingerprint"]})
+	require.Contains(t, fmt.Sprint(e.Details["plan"]), "firm3")
+	require.Equal(t, float64(1902), founded(), "nothing was decided")
+
+	replies := make(chan error, 2)
+	fingerprint := show().Fingerprint
+	for _, who := range []string{"eva", "bo"} {
+		go func() {
+			replies <- f.conn.Request(t.Context(), "factmill."+graph+".review.approve",
+				api.ReviewDecide{Keys: []string{item.Key}, Value: json.RawMessage(`1901`), Actor: who, Fingerprint: fingerprint, RequestID: who}, nil)
+		}()
+	}
+	var lost *api.Error
+	require.ErrorAs(t, errors.Join(<-replies, <-replies), &lost)
+	require.Equal(t, "stale_plan", lost.Code)
+	require.Equal(t, float64(1901), founded())
+	require.NotContains(t, f.conflicts(graph), firm)
+	require.Equal(t, map[string]int{"homonym": 1}, ask[api.ReviewStatsReply](f.cluster, graph, "review.stats", nil).Conflicts)
+	shown := show()
+	require.Equal(t, []any{"approved", 1, "choose"}, []any{shown.Item.State, len(shown.History), shown.History[0].Decision})
+	require.Contains(t, f.exported(graph, 0), fmt.Sprintf(`{"key":%q,"kind":"decision","state":"approved"}`, item.Key))
+	all := ask[api.ReviewListReply](f.cluster, graph, "review.list", map[string]any{"kinds": []string{"conflict"}, "state": "approved"})
+	require.Equal(t, item.Key, all.Groups[0].Key)
+
+	ask[api.DecideReply](f.cluster, graph, "review.undo", api.ReviewUndo{Decision: shown.History[0].Record, Actor: "eva"})
+	require.Contains(t, f.conflicts(graph), firm)
+	require.Equal(t, float64(1902), founded())
+	ask[api.DecideReply](f.cluster, graph, "review.reject", api.ReviewDecide{Keys: []string{item.Key}, Value: json.RawMessage(`1902`), Actor: "eva", Fingerprint: show().Fingerprint})
+	require.Equal(t, float64(1901), founded())
+	f.remove(graph, "firm")
+	f.cluster.add(graph, doc("firm", "Norrin Works was founded in 1903."))
+	require.Equal(t, float64(1903), founded(), "the decision outlives readings")
+	require.NotContains(t, f.conflicts(graph), firm)
+	f.sound(graph)
 }

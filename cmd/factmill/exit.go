@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -136,7 +137,23 @@ func message(err error) string {
 			}
 		}
 	}
+	for _, line := range planOf(refused) {
+		fmt.Fprintf(&b, "\n  %s", line)
+	}
 	return b.String()
+}
+
+// planOf is the plan of now, of a decision that quoted another one.
+func planOf(e *api.Error) []string {
+	if e.Code != "stale_plan" {
+		return nil
+	}
+	raw, err := json.Marshal(e.Details)
+	var now api.Planned
+	if err != nil || json.Unmarshal(raw, &now) != nil || now.Plan == nil {
+		return nil
+	}
+	return append(now.Plan.Lines(), "fingerprint "+now.Fingerprint)
 }
 
 // Codes of errors that no service gave, for --json.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -100,15 +101,29 @@ func listRequest(r api.ReviewList, state string) (map[string]any, error) {
 func (c *cli) reviewShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|KEY", Short: "Show one item whole", Args: cobra.ExactArgs(1),
-		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart. A key has bars: 'entity|instrument|larch'.",
+		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart, and the plan of its approval, whose fingerprint a decision quotes. A key has bars: 'entity|instrument|larch'.",
 		Example: "  factmill review show 'entity|instrument|larch spectrograph'",
 		RunE: ask(c, "review.show", func(_ *cobra.Command, args []string) (any, error) {
 			if strings.Contains(args[0], "|") {
 				return api.ReviewShow{Key: args[0]}, nil
 			}
 			return api.ReviewShow{ID: args[0]}, nil
-		}, render.Item),
+		}, func(w io.Writer, r api.ReviewShowReply) error {
+			return errors.Join(render.Item(w, r), c.howToDecide(w, r))
+		}),
 	}
+}
+
+// howToDecide shows what to type about a conflict.
+func (c *cli) howToDecide(w io.Writer, r api.ReviewShowReply) error {
+	if r.Conflict == nil || r.Fingerprint == "" || len(r.Conflict.Values) == 0 {
+		return nil
+	}
+	value := " --value " + quoted(render.Any(r.Conflict.Values[0].Value))
+	end := " --fingerprint " + r.Fingerprint + c.at()
+	_, err := fmt.Fprintf(w, "\ndecide\n  factmill review approve --id %s%s%s\n  factmill review approve --id %s --decision keep_all%s\n  factmill review reject --id %s%s%s\n",
+		r.Conflict.ID, render.Line(value), end, r.Conflict.ID, end, r.Conflict.ID, render.Line(value), end)
+	return err
 }
 
 func (c *cli) reviewStatsCmd() *cobra.Command {

@@ -22,6 +22,8 @@ type decision struct {
 	state     string
 	schema    string
 	as        string
+	value     string
+	print     string // fingerprint of the plan that was looked at
 	actor     string
 	reason    string
 	request   string
@@ -34,12 +36,13 @@ func (c *cli) reviewApproveCmd() *cobra.Command {
 	return c.decideCmd("approve", "same", "Approve candidates, or say that two entities are one", `Approve candidates: what they say may become facts, once the schema declares it; the decision holds for every document that says it.
 Each end of a relation, and the holder of a property, must be exactly one entity, or an approved candidate of that name; what cannot be
 approved stays pending, and the outcome says why. Approve matches: the two entities of each are the same and are read as one from now on.
+Approve a conflict, one at a time: --value is the one to show, or --decision keep_all; --fingerprint is that of review show.
 Decisions stay when documents are read again, deleted, or come back.`)
 }
 
 func (c *cli) reviewRejectCmd() *cobra.Command {
 	return c.decideCmd("reject", "different", "Reject candidates, or say that two entities are not one", `Reject candidates: what they say is never asked again, from any document. Reject matches: the two entities of each are different and are
-never linked, whatever their names say. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
+never linked, whatever their names say. Reject one --value of a conflict: it is not shown; --fingerprint is that of review show. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
 back.`)
 }
 
@@ -48,7 +51,7 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " (--id ID… | --key KEY… | [--kind KIND…] [--label L] [--min-count N] [--min-score S])", Short: short, Args: noArgs, Long: long,
 		Example: "  factmill review " + verb + " --key 'entity|spacecraft|dragon' --reason 'seen in three reports'\n  factmill review " + verb + " --kind entity --label Spacecraft --min-count 3\n" +
-			"  factmill review " + verb + " --id 6a0f… --reason 'one letterhead'\n  factmill review " + verb + " --kind match --label Organization --min-score 0.95",
+			"  factmill review " + verb + " --id 6a0f… --reason 'one letterhead'\n  factmill review " + verb + " --key 'conflict|…|founded' --value 1901 --fingerprint 93c1…\n  factmill review " + verb + " --kind match --label Organization --min-score 0.95",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			req, err := c.decision(cmd, verb, d)
 			if err != nil {
@@ -79,7 +82,9 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	f.StringVar(&d.state, "state", "", "pending (default), approved, rejected, active (matches) or all")
 	f.StringVar(&d.schema, "schema", "", "\"current\" leaves out pending candidates that the active schema covers by now")
 	f.BoolVar(&d.query.IncludeCovered, "include-covered", false, "take covered ones too")
-	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default")
+	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default; of a conflict: "+map[string]string{"approve": "choose (the default) or keep_all", "reject": "reject, which is the default"}[verb])
+	f.StringVar(&d.value, "value", "", "of a conflict: the `value` that is "+map[string]string{"approve": "chosen (default: the one that is shown first)", "reject": "rejected"}[verb])
+	f.StringVar(&d.print, "fingerprint", "", "of a conflict: the `fingerprint` of the plan that was looked at, as review show gives it")
 	f.Uint64Var(&d.revision, "revision", 0, "decide only if the item is still at this `revision`")
 	c.whoFlags(cmd, &d)
 	return cmd
@@ -123,6 +128,12 @@ func (c *cli) decision(cmd *cobra.Command, verb string, d decision) (map[string]
 	}
 	if d.as != "" {
 		m["decision"] = d.as
+	}
+	if cmd.Flags().Changed("value") {
+		m["value"] = d.value
+	}
+	if d.print != "" {
+		m["fingerprint"] = d.print
 	}
 	if cmd.Flags().Changed("revision") {
 		m["revision"] = d.revision
@@ -198,7 +209,7 @@ func (c *cli) reviewUndoCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undo RECORD", Short: "Take a decision back", Args: cobra.ExactArgs(1),
 		Long: `Take back the decision of an audit record, which approve, reject, review show and review audit name. A match is again what the
-comparison found. The records of a rejected candidate are forgotten, as by prune: a later reading may propose it again; an approval is not
+comparison found, a conflict what was decided before. The records of a rejected candidate are forgotten, as by prune: a later reading may propose it again; an approval is not
 taken back, reject the candidate instead. Taking back is recorded too; a decision that a later one replaced cannot be taken back.`,
 		Example: "  factmill review undo 0f3c… --reason 'wrong pair'",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {

@@ -21,8 +21,8 @@ func (c *cli) reviewNextCmd() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: "next", Short: "Walk the queue with one key a decision", Args: noArgs,
-		Long: `Walk what waits for review, most seen first, and decide with one key: a approves (of a match: the same), r rejects (different), s skips,
-d shows the item whole, u takes the last rejection or decision about a match back, q quits. Where the input is no terminal, each of its
+		Long: `Walk what waits for review, most seen first, and decide with one key: a approves (of a match: the same; of a conflict, once d has shown it:
+the value that is shown first), r rejects (different), s skips, d shows the item whole, u takes the last rejection or decision about a match back, q quits. Where the input is no terminal, each of its
 lines is a key; the end of the input quits.`,
 		Example: "  factmill review next\n  factmill review next --kind entity --label Spacecraft --min-count 2\n  factmill review next --kind match",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -47,7 +47,7 @@ lines is a key; the end of the input quits.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&d.query.Kinds, "kind", nil, "entity, relation, property (the default: all three) or match")
+	f.StringSliceVar(&d.query.Kinds, "kind", nil, "entity, relation, property (the default: all three), match or conflict")
 	f.StringVar(&d.query.Label, "label", "", "only those of this `label`")
 	f.Float64Var(&d.query.MinScore, "min-score", 0, "only with at least this confidence; of a match its score (0 to 1)")
 	f.IntVar(&d.query.MinCount, "min-count", 0, "only seen at least this often")
@@ -65,8 +65,9 @@ type walk struct {
 	list map[string]any
 
 	approved, rejected, skipped int
-	last                        string // audit record of the last decision
-	counted                     *int   // that counts it
+	last                        string            // audit record of the last decision
+	counted                     *int              // that counts it
+	seen                        map[string]string // fingerprint of the plan of a conflict that was looked at, by key
 }
 
 // errQuit ends a walk.
@@ -129,10 +130,15 @@ func (w *walk) one(ctx context.Context, g api.Group, left int) error {
 			return err
 		}
 		switch k {
-		case "a":
+		case "a", "r":
+			if why := w.cannot(k, g); why != "" {
+				err = w.print("%s", why)
+				break
+			}
+			if k == "r" {
+				return w.decide(ctx, "review.reject", g, &w.rejected)
+			}
 			return w.decide(ctx, "review.approve", g, &w.approved)
-		case "r":
-			return w.decide(ctx, "review.reject", g, &w.rejected)
 		case "s":
 			w.skipped++
 			return nil
@@ -151,10 +157,26 @@ func (w *walk) one(ctx context.Context, g api.Group, left int) error {
 	}
 }
 
+// cannot says why a key does not decide about a conflict: a decision is about the plan that was looked at, and names a value.
+func (w *walk) cannot(key string, g api.Group) string {
+	switch {
+	case g.Kind != api.KindConflict:
+		return ""
+	case key == "r":
+		return "say which value: factmill review reject --value; d shows the command"
+	case w.seen[g.Key] == "":
+		return "look first: d shows what approve does"
+	}
+	return ""
+}
+
 // decide takes a decision. One that the service refuses is told, and the walk goes on.
 func (w *walk) decide(ctx context.Context, verb string, g api.Group, count *int) error {
 	m := map[string]any{"keys": []string{g.Key}}
 	m["revision"] = g.Revision
+	if f := w.seen[g.Key]; f != "" {
+		m["fingerprint"] = f
+	}
 	if err := w.c.who(m, w.d); err != nil {
 		return err
 	}
@@ -189,7 +211,15 @@ func (w *walk) details(ctx context.Context, g api.Group) error {
 	if err != nil {
 		return err
 	}
-	return reply(w.c, raw, render.Item)
+	shown, err := decode[api.ReviewShowReply](raw)
+	if err != nil {
+		return err
+	}
+	if w.seen == nil {
+		w.seen = map[string]string{}
+	}
+	w.seen[g.Key] = shown.Fingerprint
+	return errors.Join(render.Item(w.c.out, shown), w.c.howToDecide(w.c.out, shown))
 }
 
 func (w *walk) undo(ctx context.Context) error {

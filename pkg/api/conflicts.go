@@ -1,5 +1,12 @@
 package api
 
+import (
+	"encoding/json"
+
+	"github.com/factmill/factmill/pkg/events"
+	"github.com/factmill/factmill/pkg/plan"
+)
+
 // KindConflict is the kind of conflicts among the kinds of review items.
 const KindConflict = "conflict"
 
@@ -11,7 +18,7 @@ const (
 	ReasonPropertyConflict = "property_conflict"
 )
 
-// ConflictFilter chooses conflicts. No states are all; every conflict is pending.
+// ConflictFilter chooses conflicts. No states are all; one that a decision settled is approved or rejected, the others are pending.
 type ConflictFilter struct {
 	// IDs are the only ones, where they are given; at most MaxDecided.
 	IDs      []string `json:"ids,omitempty"`
@@ -35,7 +42,7 @@ type ConflictsReply struct {
 	Groups []Group `json:"groups"`
 	Total  int     `json:"total"`
 	More   bool    `json:"more,omitempty"`
-	// Reasons counts all conflicts of the graph: homonym, property_conflict.
+	// Reasons counts the conflicts of the graph that wait: homonym, property_conflict.
 	Reasons map[string]int `json:"reasons"`
 }
 
@@ -45,11 +52,40 @@ type ConflictGet struct {
 	Key string `json:"key,omitempty"`
 }
 
-// ConflictReply is one conflict whole.
+// ConflictReply is one conflict whole, and what was decided about it, the latest first.
 type ConflictReply struct {
-	Seq      uint64       `json:"seq"`
-	Item     Group        `json:"item"`
-	Conflict ConflictItem `json:"conflict"`
+	Seq      uint64         `json:"seq"`
+	Item     Group          `json:"item"`
+	Conflict ConflictItem   `json:"conflict"`
+	History  []events.Audit `json:"history"`
+	Planned
+}
+
+// Planned is what the approval of an item would do. A decision quotes the fingerprint, which is of the whole plan; of a long plan the reply
+// leaves out base documents and changes, and counts them.
+type Planned struct {
+	Plan        *plan.Plan `json:"plan,omitempty"`
+	PlanLeftOut int        `json:"plan_left_out,omitempty"`
+	Fingerprint string     `json:"fingerprint,omitempty"`
+}
+
+// ConflictDecide decides about one conflict (internal verb conflicts.decide): by id, key or, to undo, record.
+type ConflictDecide struct {
+	ID       string `json:"id,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Decision string `json:"decision"` // choose, keep_all, reject, undo
+	// Value that is chosen or rejected: a text, number or truth value, or a number as text. To choose none is to choose the one that is
+	// shown first.
+	Value json.RawMessage `json:"value,omitempty"`
+	// Record is the audit record of the decision that is taken back.
+	Record string `json:"record,omitempty"`
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"`
+	// Fingerprint of the plan that was looked at; needed, but to undo.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// Revision that the item must still be at; 0 is one that nobody decided. Absent: whatever it is at.
+	Revision  *uint64 `json:"revision,omitempty"`
+	RequestID string  `json:"request_id,omitempty"`
 }
 
 // ConflictItem is a property of an entity or relation with several values, the evidence of each apart.
@@ -75,5 +111,6 @@ type ConflictValue struct {
 	Documents  int          `json:"documents"`
 	Confidence float64      `json:"confidence"`
 	Newest     string       `json:"newest,omitempty"` // date of the newest document
+	Rejected   bool         `json:"rejected,omitempty"`
 	Evidence   []Surrounded `json:"evidence"`
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/patch"
 )
@@ -179,10 +181,14 @@ type ReviewDecide struct {
 	IDs   []string    `json:"ids,omitempty"`
 	Keys  []string    `json:"keys,omitempty"`
 	Query *ReviewList `json:"query,omitempty"`
-	// Decision is what approving or rejecting means; for a match same or different, which is meant when it is absent.
+	// Decision is what approving or rejecting means; for a match same or different, which is meant when it is absent; for a conflict choose
+	// or keep_all, and reject.
 	Decision string `json:"decision,omitempty"`
-	Actor    string `json:"actor"`
-	Reason   string `json:"reason,omitempty"`
+	// Value that is chosen or rejected, and the Fingerprint of the plan that was looked at: of a conflict.
+	Value       json.RawMessage `json:"value,omitempty"`
+	Fingerprint string          `json:"fingerprint,omitempty"`
+	Actor       string          `json:"actor"`
+	Reason      string          `json:"reason,omitempty"`
 	// Revision that the item must still be at; 0 is a match that nobody decided. Absent: whatever it is at.
 	Revision  *uint64 `json:"revision,omitempty"`
 	RequestID string  `json:"request_id,omitempty"`

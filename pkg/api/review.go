@@ -108,6 +108,8 @@ type ReviewShowReply struct {
 	Match *MatchItem `json:"match,omitempty"`
 	// Conflict is what a conflict has besides.
 	Conflict *ConflictItem `json:"conflict,omitempty"`
+	// Planned is what approving a conflict would do.
+	Planned
 	// History is what was decided about the item, the latest first.
 	History []events.Audit `json:"history"`
 }

@@ -1,6 +1,6 @@
 package api
 
-import "github.com/factmill/factmill/pkg/plan"
+import "github.com/factmill/factmill/pkg/events"
 
 // KindStale is the kind of facts that documents no longer state, among the kinds of review items.
 const KindStale = "stale"
@@ -38,13 +38,13 @@ type StaleGet struct {
 
 // StaleReply is one stale fact whole. Evidence is what the document said; the other sources are of other documents, which are Others.
 type StaleReply struct {
-	Seq         uint64       `json:"seq"`
-	Item        Group        `json:"item"`
-	Evidence    []Surrounded `json:"evidence"`
-	Others      int          `json:"others"`
-	OtherQuotes []Surrounded `json:"other_quotes"`
-	Plan        *plan.Plan   `json:"plan"`
-	Fingerprint string       `json:"fingerprint"`
+	Seq         uint64         `json:"seq"`
+	Item        Group          `json:"item"`
+	Evidence    []Surrounded   `json:"evidence"`
+	Others      int            `json:"others"`
+	OtherQuotes []Surrounded   `json:"other_quotes"`
+	History     []events.Audit `json:"history"`
+	Planned
 }
 
 // StaleDecide decides about one stale fact (internal verb stale.decide): withdraw takes the document's support away, keep leaves it.

@@ -17,6 +17,8 @@ const (
 	DecisionEdit      = "edit"
 	DecisionPrune     = "prune"
 	DecisionConvert   = "convert"
+	DecisionChoose    = "choose"   // a value of a conflict
+	DecisionKeepAll   = "keep_all" // values of a conflict
 )
 
 // Audit records one change that somebody decided. The records of a graph are numbered without gaps and chained: an id is a hash of
@@ -31,10 +33,13 @@ type Audit struct {
 	// Operation names the request that the decision came with: its request_id, else "c" and the commit's sequence.
 	Operation string `json:"operation"`
 	RequestID string `json:"request_id,omitempty"`
-	Kind      string `json:"kind"` // of the item: entity, relation, property, match
+	Kind      string `json:"kind"` // of the item: entity, relation, property, match, conflict
 	Key       string `json:"key"`
 	ItemID    string `json:"item_id,omitempty"`
 	Decision  string `json:"decision"`
+	// Value is what was chosen or rejected of a conflict, and Plan the fingerprint of the plan that was looked at.
+	Value json.RawMessage `json:"value,omitempty"`
+	Plan  string          `json:"plan_fingerprint,omitempty"`
 	// Undoes is the id of the record that an undo takes back.
 	Undoes string `json:"undoes,omitempty"`
 	Actor  string `json:"actor"`

@@ -77,7 +77,9 @@ type PropertyRow struct {
 // OtherRow is a value that lost, with its sources.
 type OtherRow struct {
 	Evidence Sources `json:"evidence"`
-	Value    any     `json:"value"`
+	// Rejected: somebody decided that it is not to be shown.
+	Rejected bool `json:"rejected,omitempty"`
+	Value    any  `json:"value"`
 }
 
 // Sources back a property value. A reply gives each in full, the export gives the ids of the chunks alone; both forms can be

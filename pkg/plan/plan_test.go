@@ -87,3 +87,23 @@ func TestLines(t *testing.T) {
 		"~ founded of Guild: 1998 becomes 1999", "+ Person Mo  (doc-1)", "- Lin MEMBER_OF Guild  (doc-1)  1 left", "    “Lin joined”", "    “Lin, of the Guild”",
 	}, sample().Canonical().Lines())
 }
+
+// A long plan is shown in part; what is left out is counted.
+func TestWithin(t *testing.T) {
+	whole, left := sample().Within(10_000)
+	require.Equal(t, 0, left)
+	require.Equal(t, sample().Fingerprint(), whole.Fingerprint())
+	p := sample()
+	for i := range 100 {
+		p.Base = append(p.Base, plan.Base{Document: strings.Repeat("d", 100), Revision: uint64(i)})
+		p.Changes = append(p.Changes, plan.Change{Op: plan.Add, Kind: "entity", Source: strings.Repeat("x", i)})
+	}
+	for _, n := range []int{0, 3000, 10_000} {
+		short, left := p.Within(n)
+		require.Equal(t, len(p.Base)+len(p.Changes)-left, len(short.Base)+len(short.Changes))
+		b, err := json.Marshal(short)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(b), n+200)
+		require.Equal(t, n > 0, len(short.Base) > 0 && len(short.Changes) > 0)
+	}
+}

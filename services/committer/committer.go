@@ -110,7 +110,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		Store: st, Operations: s.ops, Schemas: s.graphs, Identify: s.known.Identify, Behind: s.behind, Committed: s.committed, Now: deps.Now,
 	})
 	s.stale = stale.New(stale.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
-	s.conflicts = conflicts.New(st, s.graphs)
+	s.conflicts = conflicts.New(conflicts.Deps{Store: st, Schemas: s.graphs, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil

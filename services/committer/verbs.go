@@ -248,6 +248,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		waiting(endpoint("stale", "decide", verb(s.stale.Decide))),
 		endpoint("conflicts", "list", verb(s.conflicts.List)),
 		endpoint("conflicts", "get", verb(s.conflicts.Get)),
+		endpoint("conflicts", "decide", verb(s.conflicts.Decide)),
 		endpoint("dead-letters", "list", verb(s.dead.List)),
 		endpoint("dead-letters", "show", verb(s.dead.Show)),
 		endpoint("dead-letters", "replay", verb(s.dead.Replay)),

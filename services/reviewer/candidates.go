@@ -14,9 +14,10 @@ var candidateKinds = map[string]bool{graph.KindEntity: true, graph.KindRelation:
 const (
 	aboutCandidates = iota
 	aboutMatches
+	aboutConflicts
 )
 
-// about says what a decision is about, before anything is decided: candidates or matches, not both in one request.
+// about says what a decision is about, before anything is decided: candidates, matches or a conflict, of one kind in a request.
 func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide) (int, error) {
 	kinds := map[string]string{} // kind → an item of it
 	switch {
@@ -40,31 +41,41 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 			kinds[kind] = id
 		}
 		if len(r.Kinds) < len(req.IDs) {
-			if err := d.areNoConflicts(ctx, graphName, req.IDs); err != nil {
+			id, err := d.areConflicts(ctx, graphName, req.IDs)
+			if err != nil {
 				return 0, err
+			}
+			if id != "" {
+				kinds[api.KindConflict] = id
 			}
 		}
 		if len(kinds) == 0 {
 			return 0, api.Errorf(404, "match_not_found", "graph %s has no candidate and no match %.120s, or not any more", graphName, strings.Join(req.IDs, " "))
 		}
 	}
-	candidates, matches := false, false
+	candidates, matches, conflicts := false, false, false
 	for kind, item := range kinds {
 		switch {
 		case candidateKinds[kind]:
 			candidates = true
 		case kind == api.KindMatch:
 			matches = true
-		case kind == "stale", kind == "conflict", kind == "job":
+		case kind == api.KindConflict && req.Query != nil:
+			return 0, unsupported("conflicts are not decided by a query: name one by its id or key, with the fingerprint that show gives")
+		case kind == api.KindConflict:
+			conflicts = true
+		case kind == "stale", kind == "job":
 			return 0, unsupported("%.120s is of kind %s: %s", item, kind, whatCanBe)
 		default:
-			return 0, api.Errorf(400, "bad_value", "%.120s is of no kind of review items: a key begins with entity|, relation|, property| or match|", item)
+			return 0, api.Errorf(400, "bad_value", "%.120s is of no kind of review items: a key begins with entity|, relation|, property|, match| or conflict|", item)
 		}
 	}
-	if candidates && matches {
-		return 0, unsupported("one request decides about candidates or about matches, not about both: ask twice")
-	}
-	if matches {
+	switch {
+	case candidates && matches || conflicts && (candidates || matches):
+		return 0, unsupported("one request decides about candidates, about matches or about a conflict, not about several of them: ask apart")
+	case conflicts:
+		return aboutConflicts, nil
+	case matches:
 		return aboutMatches, nil
 	}
 	return aboutCandidates, nil

@@ -34,7 +34,7 @@ func (d *desk) conflict(ctx context.Context, graph string, req api.ConflictGet) 
 		return nil, err
 	}
 	reply := api.ReviewShowReply{Seq: c.Seq, Item: c.Item, Records: []api.Record{}, Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{},
-		Revision: c.Item.Revision, Conflict: &c.Conflict, History: []events.Audit{}}
+		Revision: c.Item.Revision, Conflict: &c.Conflict, Planned: c.Planned, History: c.History}
 	for i, v := range c.Conflict.Values {
 		if i == 0 {
 			reply.Evidence = v.Evidence
@@ -45,4 +45,31 @@ func (d *desk) conflict(ctx context.Context, graph string, req api.ConflictGet) 
 		}
 	}
 	return reply, nil
+}
+
+// decideConflict forwards a decision about one conflict: an approval chooses a value or keeps all, a rejection rejects one.
+func (d *desk) decideConflict(ctx context.Context, graphName string, req api.ReviewDecide, verb string) (any, error) {
+	if n := len(req.IDs) + len(req.Keys); n != 1 {
+		return nil, api.Errorf(400, "bad_value", "there are %d conflicts: a request decides about one, whose fingerprint it quotes", n)
+	}
+	out := api.ConflictDecide{Decision: req.Decision, Value: req.Value, Actor: req.Actor, Reason: req.Reason, Fingerprint: req.Fingerprint, Revision: req.Revision, RequestID: req.RequestID}
+	for _, id := range req.IDs {
+		out.ID = id
+	}
+	for _, key := range req.Keys {
+		out.Key = key
+	}
+	approves := out.Decision == events.DecisionChoose || out.Decision == events.DecisionKeepAll
+	rejects := out.Decision == events.DecisionReject || out.Decision == events.DecisionDifferent
+	switch {
+	case out.Decision == "" && verb == api.DecideApprove:
+		out.Decision = events.DecisionChoose
+	case out.Decision == "":
+		out.Decision = events.DecisionReject
+	case verb == api.DecideApprove && !approves:
+		return nil, api.Errorf(400, "bad_value", "decision is %.40q: to approve a conflict is to choose a value or to keep_all", req.Decision)
+	case verb != api.DecideApprove && !rejects:
+		return nil, api.Errorf(400, "bad_value", "decision is %.40q: to reject of a conflict is to reject the value given", req.Decision)
+	}
+	return d.committer.DecideConflict(ctx, graphName, out)
 }

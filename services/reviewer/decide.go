@@ -34,6 +34,12 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 	if err != nil {
 		return nil, err
 	}
+	if about == aboutConflicts {
+		return d.decideConflict(ctx, graphName, req, verb)
+	}
+	if len(req.Value) > 0 || req.Fingerprint != "" {
+		return nil, api.Errorf(400, "bad_value", "value and fingerprint are of decisions about conflicts: leave them out")
+	}
 	if about == aboutCandidates {
 		return d.decideCandidates(ctx, graphName, req, verb)
 	}
@@ -60,18 +66,18 @@ func unsupported(format string, args ...any) *api.Error {
 }
 
 // whatCanBe says what is decided about in this version.
-const whatCanBe = "this version decides about candidates and matches; deciding about conflicts comes with their own verbs"
+const whatCanBe = "this version decides about candidates, matches and conflicts"
 
-// areNoConflicts refuses ids of conflicts.
-func (d *desk) areNoConflicts(ctx context.Context, graphName string, ids []string) error {
+// areConflicts says which of some ids is a conflict; "" where none is.
+func (d *desk) areConflicts(ctx context.Context, graphName string, ids []string) (string, error) {
 	if len(ids) > api.MaxDecided {
-		return nil // refused where it is decided
+		return "", nil // refused where it is decided
 	}
 	r, err := d.committer.Conflicts(ctx, graphName, api.ConflictsList{ConflictFilter: api.ConflictFilter{IDs: ids}, Limit: 1})
 	if err != nil || len(r.Groups) == 0 {
-		return err
+		return "", err
 	}
-	return unsupported("%s is a conflict: %s", r.Groups[0].IDs[0], whatCanBe)
+	return r.Groups[0].IDs[0], nil
 }
 
 // query reads the filters of a list as a choice of matches.
@@ -108,6 +114,11 @@ func (d *desk) undo(ctx context.Context, graphName string, body []byte) (any, er
 	}
 	if len(said.Records) == 1 && candidateKinds[said.Records[0].Kind] {
 		return d.committer.UndoCandidate(ctx, graphName, api.CandidatesUndo{Record: req.Decision, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID})
+	}
+	if len(said.Records) == 1 && said.Records[0].Kind == api.KindConflict {
+		return d.committer.DecideConflict(ctx, graphName, api.ConflictDecide{
+			Record: req.Decision, Decision: events.DecisionUndo, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID,
+		})
 	}
 	return d.committer.Decide(ctx, graphName, api.MatchDecide{
 		Record: req.Decision, Decision: events.DecisionUndo, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID,

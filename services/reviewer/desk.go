@@ -28,6 +28,7 @@ type Committer interface {
 	Conflicts(ctx context.Context, graph string, req api.ConflictsList) (api.ConflictsReply, error)
 	Conflict(ctx context.Context, graph string, req api.ConflictGet) (api.ConflictReply, error)
 	Decide(ctx context.Context, graph string, req api.MatchDecide) (api.DecideReply, error)
+	DecideConflict(ctx context.Context, graph string, req api.ConflictDecide) (api.DecideReply, error)
 	Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (api.CandidatesKindsReply, error)
 	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
 	EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (api.CandidateEdited, error)

@@ -13,6 +13,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/plan"
 )
 
 // deskOfMatches answers as the committer does, out of groups that are in order, at most page at once.
@@ -25,6 +26,12 @@ type deskOfMatches struct {
 	passed  []any // what was forwarded about candidates
 	said    []events.Audit
 	clashes []api.Group // conflicts
+	ruled   []api.ConflictDecide
+}
+
+func (c *deskOfMatches) DecideConflict(_ context.Context, _ string, req api.ConflictDecide) (api.DecideReply, error) {
+	c.ruled = append(c.ruled, req)
+	return api.DecideReply{Seq: 10, Outcome: api.Outcome{Changed: []string{req.Key}}}, nil
 }
 
 func (c *deskOfMatches) Kinds(_ context.Context, _ string, req api.CandidatesKinds) (api.CandidatesKindsReply, error) {
@@ -99,7 +106,8 @@ func (c *deskOfMatches) Conflict(_ context.Context, _ string, req api.ConflictGe
 			value := func(v string) api.ConflictValue {
 				return api.ConflictValue{Value: v, Evidence: []api.Surrounded{{Evidence: graph.Evidence{Document: v, Quote: "q" + v}}}}
 			}
-			return api.ConflictReply{Seq: 9, Item: g, Conflict: api.ConflictItem{Values: []api.ConflictValue{value("1950"), value("1962")}}}, nil
+			return api.ConflictReply{Seq: 9, Item: g, Conflict: api.ConflictItem{Values: []api.ConflictValue{value("1950"), value("1962")}},
+				History: []events.Audit{{Actor: "eva"}}, Planned: api.Planned{Fingerprint: "f1", Plan: &plan.Plan{Item: g.Key}}}, nil
 		}
 	}
 	return api.ConflictReply{}, api.Errorf(404, "conflict_not_found", "no")
@@ -278,9 +286,9 @@ func TestShowMatch(t *testing.T) {
 	require.Equal(t, 3, v.(api.ReviewStatsReply).Records)
 }
 
-// A conflict is shown by id or key, and is not decided about.
+// A conflict is shown by id or key, with the plan of its approval and what was decided.
 func TestShowConflict(t *testing.T) {
-	d, c, _ := mixed(t, 3, 1)
+	d, _, _ := mixed(t, 3, 1)
 	for _, body := range []string{`{"id":"x1"}`, `{"key":"conflict|1|born"}`} {
 		v, err := d.show(t.Context(), "g", []byte(body))
 		require.NoError(t, err)
@@ -288,6 +296,7 @@ func TestShowConflict(t *testing.T) {
 		require.Equal(t, []any{"conflict|1|born", uint64(9)}, []any{r.Item.Key, r.Seq})
 		require.Len(t, r.Conflict.Values, 2)
 		require.Equal(t, []string{"q1950", "q1962"}, []string{r.Evidence[0].Quote, r.OtherSources[0].Quote})
+		require.Equal(t, []string{"f1", "conflict|1|born", "eva"}, []string{r.Fingerprint, r.Plan.Item, r.History[0].Actor})
 	}
 	_, err := d.show(t.Context(), "g", []byte(`{"key":"conflict|x|born"}`))
 	var none *api.Error
@@ -296,14 +305,52 @@ func TestShowConflict(t *testing.T) {
 	v, err := d.stats(t.Context(), "g", nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"homonym": 3}, v.(api.ReviewStatsReply).Conflicts)
-	for _, body := range []string{`{"ids":["m1","x1"],"actor":"eva"}`, `{"keys":["conflict|1|born"],"actor":"eva"}`, `{"query":{"kinds":["conflict"]},"actor":"eva"}`,
-		`{"query":{"kinds":["conflict","match"]},"actor":"eva"}`, `{"ids":["x1"],"decision":"choose","actor":"eva"}`} {
+}
+
+// Decisions about a conflict go to the committer as they are, one at a time; the verb says what they can be.
+func TestConflictDecisionsAreForwarded(t *testing.T) {
+	d, c, _ := mixed(t, 3, 1)
+	c.said = []events.Audit{{Record: "rec", Kind: api.KindConflict, Key: "conflict|1|born"}}
+	do := func(verb func(context.Context, string, []byte) (any, error), body string) {
+		t.Helper()
+		v, err := verb(t.Context(), "g", []byte(body))
+		require.NoError(t, err, body)
+		require.Equal(t, uint64(10), v.(api.DecideReply).Seq)
+	}
+	do(d.approve, `{"keys":["conflict|1|born"],"value":"1950","fingerprint":"f1","actor":"eva","reason":"r","request_id":"x","revision":4}`)
+	do(d.approve, `{"ids":["x1"],"decision":"keep_all","fingerprint":"f1","actor":"eva"}`)
+	do(d.reject, `{"ids":["x2"],"value":1950,"fingerprint":"f2","actor":"eva"}`)
+	do(d.reject, `{"ids":["x2"],"decision":"different","fingerprint":"f2","actor":"eva"}`)
+	do(d.undo, `{"decision":"rec","actor":"bo","reason":"slip"}`)
+	require.Equal(t, []api.ConflictDecide{
+		{Key: "conflict|1|born", Decision: "choose", Value: json.RawMessage(`"1950"`), Fingerprint: "f1", Actor: "eva", Reason: "r", RequestID: "x", Revision: new(uint64(4))},
+		{ID: "x1", Decision: "keep_all", Fingerprint: "f1", Actor: "eva"},
+		{ID: "x2", Decision: "reject", Value: json.RawMessage(`1950`), Fingerprint: "f2", Actor: "eva"},
+		{ID: "x2", Decision: "different", Fingerprint: "f2", Actor: "eva"},
+		{Record: "rec", Decision: "undo", Actor: "bo", Reason: "slip"},
+	}, c.ruled)
+	c.ruled = nil
+	for body, want := range map[string]string{
+		`{"ids":["m1","x1"],"actor":"eva"}`:                                              "412 not_supported",
+		`{"keys":["conflict|1|born","entity|l|1"],"actor":"eva"}`:                        "412 not_supported",
+		`{"query":{"kinds":["conflict"]},"actor":"eva"}`:                                 "412 not_supported",
+		`{"query":{"kinds":["conflict","match"]},"actor":"eva"}`:                         "412 not_supported",
+		`{"keys":["conflict|1|born","conflict|2|born"],"fingerprint":"f","actor":"eva"}`: "400 bad_value",
+		`{"ids":["x1"],"decision":"reject","fingerprint":"f","actor":"eva"}`:             "400 bad_value",
+		`{"ids":["x1"],"decision":"same","fingerprint":"f","actor":"eva"}`:               "400 bad_value",
+		`{"ids":["m1"],"value":"x","actor":"eva"}`:                                       "400 bad_value",
+		`{"ids":["c1"],"fingerprint":"x","actor":"eva"}`:                                 "400 bad_value",
+	} {
 		_, err := d.approve(t.Context(), "g", []byte(body))
 		var e *api.Error
 		require.ErrorAs(t, err, &e, body)
-		require.Equal(t, "412 not_supported", fmt.Sprintf("%d %s", e.Status, e.Code), body)
+		require.Equal(t, want, fmt.Sprintf("%d %s", e.Status, e.Code), body)
 	}
+	_, err := d.reject(t.Context(), "g", []byte(`{"ids":["x1"],"decision":"choose","fingerprint":"f","actor":"eva"}`))
+	require.ErrorContains(t, err, "reject the value given")
+	require.Empty(t, c.ruled)
 	require.Empty(t, c.decided)
+	require.Empty(t, c.passed)
 }
 
 // Decisions about matches go to the committer as they are; those about anything else are refused before anything is decided.
@@ -337,13 +384,12 @@ func TestDecisionsAreForwarded(t *testing.T) {
 		`{"ids":["m1","c2"],"actor":"eva"}`:                              "412 not_supported",
 		`{"keys":["match|1","relation|l|a|b"],"actor":"eva"}`:            "412 not_supported",
 		`{"query":{"kinds":["stale"]},"actor":"eva"}`:                    "412 not_supported",
-		`{"keys":["conflict|e|p"],"actor":"eva"}`:                        "412 not_supported",
 		`{"keys":["entiti|e|p"],"actor":"eva"}`:                          "400 bad_value",
 		`{"query":{"kinds":["match","entity"]},"actor":"eva"}`:           "412 not_supported",
 		`{"query":{"kinds":["match"],"limit":3},"actor":"eva"}`:          "400 bad_value",
 		`{"query":{"kinds":["match"],"schema":"current"},"actor":"eva"}`: "400 bad_value",
 		`{"query":{"kinds":["match"],"state":"so-so"},"actor":"eva"}`:    "400 bad_value",
-		`{"ids":["m1"],"actor":"eva","fingerprint":"x"}`:                 "400 unknown_field",
+		`{"ids":["m1"],"actor":"eva","fingerprint":"x"}`:                 "400 bad_value",
 	} {
 		_, err := d.approve(t.Context(), "g", []byte(body))
 		var e *api.Error

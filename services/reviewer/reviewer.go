@@ -187,6 +187,11 @@ func (r remote) Decide(ctx context.Context, graph string, req api.MatchDecide) (
 	return reply, err
 }
 
+func (r remote) DecideConflict(ctx context.Context, graph string, req api.ConflictDecide) (reply api.DecideReply, err error) {
+	err = r.patiently(ctx, graph, "conflicts.decide", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
 func (r remote) DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (reply api.DecideReply, err error) {
 	err = r.patiently(ctx, graph, "candidates.decide", &req.RequestID, &req, &reply)
 	return reply, err

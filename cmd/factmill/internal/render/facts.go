@@ -111,7 +111,11 @@ func (p *printer) properties(props map[string]graph.PropertyRow) {
 		if len(row.Others) > 0 {
 			var others []string
 			for _, o := range row.Others {
-				others = append(others, Line(Any(o.Value)))
+				value := Line(Any(o.Value))
+				if o.Rejected {
+					value += " (rejected)"
+				}
+				others = append(others, value)
 			}
 			line += "  (also stated: " + strings.Join(others, ", ") + ")"
 		}

@@ -8,9 +8,9 @@ import (
 
 // conflicts shows a page of the review list that has conflicts only.
 func conflicts(p *printer, groups []api.Group) {
-	t := NewTable("ID", "LABEL", "NAME", "PROPERTY", "VALUES", "REASON", ">DOCUMENTS").Cap(2, 40).Cap(4, 60)
+	t := NewTable("ID", "LABEL", "NAME", "PROPERTY", "VALUES", "REASON", "STATE", ">DOCUMENTS").Cap(2, 40).Cap(4, 60)
 	for _, g := range groups {
-		t.Row(strings.Join(g.IDs, " "), g.Label, g.Text, g.SourceText, g.TargetText, strings.Join(g.Reasons, ", "), Number(g.Documents))
+		t.Row(strings.Join(g.IDs, " "), g.Label, g.Text, g.SourceText, g.TargetText, strings.Join(g.Reasons, ", "), g.State, Number(g.Documents))
 	}
 	p.table(t)
 }
@@ -25,7 +25,10 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 	p.f("  of %s", c.Owner)
 	for i, v := range c.Values {
 		shown := ""
-		if i == 0 {
+		switch {
+		case v.Rejected:
+			shown = "  rejected"
+		case i == 0:
 			shown = "  shown"
 		}
 		p.f("")
@@ -38,6 +41,22 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 	if c.UndecidedDocuments > 0 {
 		p.f("\nundecided  %s without a value", Count(c.UndecidedDocuments, "document", "documents"))
 		p.quotes(c.Undecided)
+	}
+	p.plan(r.Planned)
+	p.history(r.History)
+}
+
+// plan shows what approving an item would do.
+func (p *printer) plan(x api.Planned) {
+	if x.Plan == nil {
+		return
+	}
+	p.f("\nwhat approve does  fingerprint %s", x.Fingerprint)
+	for _, line := range x.Plan.Lines() {
+		p.f("  %s", Middle(Line(line), 160))
+	}
+	if x.PlanLeftOut > 0 {
+		p.f("  and %s more", Number(x.PlanLeftOut))
 	}
 }
 

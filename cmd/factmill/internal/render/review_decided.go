@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -18,9 +19,18 @@ func (p *printer) history(list []events.Audit) {
 	p.f("\ndecisions")
 	t := NewTable("  RECORD", "TIME", "ACTOR", "DECISION", "FROM", "TO", "REASON").Cap(6, 60)
 	for _, h := range list {
-		t.Row("  "+h.Record, Time(h.At), h.Actor, h.Decision, h.Before, h.After, h.Reason)
+		t.Row("  "+h.Record, Time(h.At), h.Actor, decided(h), h.Before, h.After, h.Reason)
 	}
 	p.table(t)
+}
+
+// decided is a decision in words, with the value that it names.
+func decided(a events.Audit) string {
+	var v any
+	if len(a.Value) == 0 || json.Unmarshal(a.Value, &v) != nil {
+		return a.Decision
+	}
+	return a.Decision + " " + End(Any(v), 40)
 }
 
 // maxOutcome is how many rows of an outcome are shown.
@@ -69,6 +79,8 @@ func things(o api.Outcome) (one, many string) {
 	switch kind, _, _ := strings.Cut(first, "|"); kind {
 	case api.KindMatch:
 		return "match", "matches"
+	case api.KindConflict:
+		return "conflict", "conflicts"
 	case "entity", "relation", "property":
 		return "candidate", "candidates"
 	}
@@ -110,7 +122,7 @@ func Audit(w io.Writer, r api.ReviewAuditReply) error {
 	p := &printer{w: w}
 	t := NewTable(">NO", "TIME", "ACTOR", "DECISION", "KEY", "FROM", "TO", "RECORD", "REASON").Cap(4, 60).Cap(8, 60)
 	for _, a := range r.Records {
-		t.Row(Number(int(a.No)), Time(a.At), a.Actor, a.Decision, a.Key, a.Before, a.After, a.Record, a.Reason)
+		t.Row(Number(int(a.No)), Time(a.At), a.Actor, decided(a), a.Key, a.Before, a.After, a.Record, a.Reason)
 	}
 	if len(r.Records) > 0 {
 		p.table(t)

@@ -1,18 +1,23 @@
 // Package conflicts answers what people ask about properties with several values: those that tell things of one name apart (homonyms),
-// and those that the schema gives one value. Which are which is asked of the active schema at each request; it is not stored.
+// and those that the schema gives one value; and carries out what they decide. Which are which is asked of the active schema at each request;
+// stored are decisions (rulings), and which values they were made on.
 package conflicts
 
 import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/desk"
+	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -21,22 +26,37 @@ type Schemas interface {
 	Schema(graph string, revision uint64) (*schema.Schema, error)
 }
 
-// Desk answers the verbs. Safe for concurrent use.
-type Desk struct {
-	st      *store.Store
-	schemas Schemas
+// Deps of New; Store, Schemas and Operations are required.
+type Deps struct {
+	Store      *store.Store
+	Schemas    Schemas
+	Operations *operations.Operations
+	// Committed is told that a graph has another sequence.
+	Committed func(graph string)
+	Now       func() time.Time
 }
 
+// Desk answers the verbs. Safe for concurrent use.
+type Desk struct{ deps Deps }
+
 // New makes a desk.
-func New(st *store.Store, schemas Schemas) *Desk { return &Desk{st, schemas} }
+func New(d Deps) *Desk {
+	if d.Committed == nil {
+		d.Committed = func(string) {}
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Desk{d}
+}
 
 // with calls fn with a reader of the graph's current sequence; nil where the graph does not exist.
 func (d *Desk) with(ctx context.Context, graphName string, fn func(r *reader) error) error {
-	return desk.With(d.st, graphName, func(sn *store.Snapshot) error {
+	return desk.With(d.deps.Store, graphName, func(sn *store.Snapshot) error {
 		if sn == nil {
 			return fn(nil)
 		}
-		s, err := d.schemas.Schema(graphName, 0)
+		s, err := d.deps.Schemas.Schema(graphName, 0)
 		if err != nil {
 			return fmt.Errorf("active schema of %s: %w", graphName, err)
 		}
@@ -50,6 +70,20 @@ type reader struct {
 	sn     *store.Snapshot
 	schema *schema.Schema
 	ticks  int
+	// ruled are all rulings of the graph, by conflict key; nil: each is read when it is asked for.
+	ruled map[string]*store.Ruling
+}
+
+// ruling is what was decided about a property; nil: nothing.
+func (r *reader) ruling(owner, property string) (*store.Ruling, error) {
+	if r.ruled != nil {
+		return r.ruled[fingerprint.ConflictKey(owner, property)], nil
+	}
+	x, ok, err := r.sn.Ruling(owner, property)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &x, nil
 }
 
 func (r *reader) tick() error {
@@ -78,7 +112,7 @@ func reasonOf(s *schema.Schema, kind, label, property string) string {
 	return api.ReasonPropertyConflict
 }
 
-// item is a conflict that waits.
+// item is a conflict; it waits unless its ruling settles it.
 type item struct {
 	store.Conflict
 	kind, label string
@@ -86,7 +120,17 @@ type item struct {
 	documents   int    // of the entity or relation
 	reason      string
 	rule        schema.Merge
-	values      []store.PropertyFold // the one that is shown first; read by group
+	ruling      *store.Ruling        // nil: nobody decided
+	values      []store.PropertyFold // the one that is shown first, rejected ones last; read by group
+	state       string               // read with the values
+}
+
+// settled is the state of an item that has some values.
+func settled(r *store.Ruling, keys []string) string {
+	if r.Settles(keys) {
+		return r.State()
+	}
+	return api.StatePending
 }
 
 // item reads a conflict; ok is false when it is none under the active schema.
@@ -116,7 +160,8 @@ func (r *reader) item(c store.Conflict) (x item, ok bool, err error) {
 		}
 	}
 	x.reason = reasonOf(r.schema, x.kind, x.label, c.Property)
-	return x, x.reason != "", nil
+	x.ruling, err = r.ruling(c.Owner, c.Property)
+	return x, x.reason != "", err
 }
 
 func (r *reader) relationName(f store.RelationFold) (string, error) {
@@ -130,13 +175,23 @@ func (r *reader) relationName(f store.RelationFold) (string, error) {
 
 // place says where an item stands; keep is given each of its values.
 func (r *reader) place(x *item, keep func(store.PropertyFold)) (p api.Place, err error) {
-	p = api.Place{Key: fingerprint.ConflictKey(x.Owner, x.Property), State: api.StatePending}
+	p = api.Place{Key: fingerprint.ConflictKey(x.Owner, x.Property)}
+	var keys []string
 	err = r.sn.PropertyValues(x.Owner, x.Property, func(f store.PropertyFold) error {
 		p.Count += f.Documents
 		p.Confidence = max(p.Confidence, graph.Round6(f.Best))
 		keep(f)
+		if x.ruling != nil {
+			k, err := store.ValueKey(f.Value)
+			if err != nil {
+				return err
+			}
+			keys = append(keys, k)
+		}
 		return r.tick()
 	})
+	p.State = settled(x.ruling, keys)
+	x.state = p.State
 	return p, err
 }
 
@@ -145,7 +200,7 @@ func check(f api.ConflictFilter) error {
 		switch w {
 		case api.StatePending, api.StateActive, api.StateApproved, api.StateRejected:
 		default:
-			return api.Errorf(400, "bad_value", "state is %.40q: a conflict is pending", w)
+			return api.Errorf(400, "bad_value", "state is %.40q: a conflict is pending, approved or rejected", w)
 		}
 	}
 	switch {
@@ -174,7 +229,8 @@ func (d *Desk) List(ctx context.Context, graphName string, req api.ConflictsList
 			return nil
 		}
 		reply.Seq = r.sn.Seq()
-		if err := r.count(reply.Reasons); err != nil || req.Limit == 0 || len(reply.Reasons) == 0 {
+		some, err := r.count(reply.Reasons)
+		if err != nil || req.Limit == 0 || !some {
 			return err
 		}
 		return r.page(req, &reply)
@@ -182,11 +238,12 @@ func (d *Desk) List(ctx context.Context, graphName string, req api.ConflictsList
 	return reply, err
 }
 
-// count counts all conflicts by reason, out of the counts of the graph.
-func (r *reader) count(by map[string]int) error {
+// count counts the conflicts that wait by reason, out of the counts of the graph and the rulings; some says that there are any, settled
+// ones too.
+func (r *reader) count(by map[string]int) (some bool, err error) {
 	c, err := r.sn.Counts()
 	if err != nil {
-		return err
+		return false, err
 	}
 	for class, n := range c.Conflicts {
 		kind, label, property := store.ParseConflictClass(class)
@@ -194,7 +251,28 @@ func (r *reader) count(by map[string]int) error {
 			by[reason] += n
 		}
 	}
-	return nil
+	r.ruled = map[string]*store.Ruling{}
+	if some = len(by) > 0; c.Rulings == 0 {
+		return some, nil
+	}
+	return some, r.sn.Rulings("", "", func(x store.Ruling) error {
+		r.ruled[fingerprint.ConflictKey(x.Owner, x.Property)] = &x
+		c, ok, err := r.sn.Conflict(fingerprint.ConflictID(x.Owner, x.Property))
+		if err != nil || !ok {
+			return err
+		}
+		it, ok, err := r.item(c)
+		if err != nil || !ok {
+			return err
+		}
+		if _, err := r.place(&it, func(store.PropertyFold) {}); err != nil || it.state == api.StatePending {
+			return err
+		}
+		if by[it.reason]--; by[it.reason] == 0 {
+			delete(by, it.reason)
+		}
+		return nil
+	})
 }
 
 // each calls fn for the conflicts of the store that have one of some ids, or for all (no ids).
@@ -220,13 +298,6 @@ func (r *reader) each(ids []string, fn func(store.Conflict) error) error {
 }
 
 func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
-	pending := len(req.States) == 0
-	for _, s := range req.States {
-		pending = pending || s == api.StatePending
-	}
-	if !pending {
-		return nil
-	}
 	label := schema.FoldLabel(req.Label)
 	page := desk.NewTop[store.Conflict](req.Limit + 1)
 	err := r.each(req.IDs, func(c store.Conflict) error {
@@ -241,7 +312,7 @@ func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
 			return err
 		}
 		p, err := r.place(&x, func(store.PropertyFold) {})
-		if err != nil || p.Count < req.MinCount || p.Confidence < req.MinScore {
+		if err != nil || p.Count < req.MinCount || p.Confidence < req.MinScore || len(req.States) > 0 && !slices.Contains(req.States, p.State) {
 			return err
 		}
 		reply.Total++
@@ -267,43 +338,61 @@ func notFound(graphName, what string) *api.Error {
 	return api.Errorf(404, "conflict_not_found", "graph %s has no conflict %.120q: the property has one value, or may have several", graphName, what)
 }
 
+// named is the item of an id or key.
+func (r *reader) named(graphName, id, key string) (x item, err error) {
+	none := notFound(graphName, id+key)
+	if r == nil {
+		return x, none
+	}
+	id = strings.ToLower(id)
+	if key != "" {
+		owner, property, ok := parseKey(key)
+		if !ok {
+			return x, none
+		}
+		id = fingerprint.ConflictID(owner, property)
+	}
+	c, ok, err := r.sn.Conflict(id)
+	if err != nil {
+		return x, err
+	}
+	if ok {
+		x, ok, err = r.item(c)
+	}
+	if err == nil && !ok {
+		err = none
+	}
+	return x, err
+}
+
+func parseKey(key string) (owner, property string, ok bool) {
+	rest, is := strings.CutPrefix(key, "conflict|")
+	owner, property, two := strings.Cut(rest, "|")
+	_, valid := store.ParseID(owner)
+	return owner, property, is && two && valid
+}
+
 // Get answers conflicts.get.
 func (d *Desk) Get(ctx context.Context, graphName string, req api.ConflictGet) (reply api.ConflictReply, err error) {
 	if (req.ID == "") == (req.Key == "") {
 		return reply, api.Errorf(400, "bad_value", "give either id or key")
 	}
-	id := strings.ToLower(req.ID)
-	if req.Key != "" {
-		rest, is := strings.CutPrefix(req.Key, "conflict|")
-		owner, property, two := strings.Cut(rest, "|")
-		if _, valid := store.ParseID(owner); !is || !two || !valid {
-			return reply, notFound(graphName, req.Key)
-		}
-		id = fingerprint.ConflictID(owner, property)
-	}
 	err = d.with(ctx, graphName, func(r *reader) error {
-		if r == nil {
-			return notFound(graphName, req.ID+req.Key)
-		}
-		c, ok, err := r.sn.Conflict(id)
+		x, err := r.named(graphName, req.ID, req.Key)
 		if err != nil {
 			return err
-		}
-		if !ok {
-			return notFound(graphName, req.ID+req.Key)
-		}
-		x, ok, err := r.item(c)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return notFound(graphName, req.ID+req.Key)
 		}
 		reply.Seq = r.sn.Seq()
 		if reply.Item, err = r.group(&x); err != nil {
 			return err
 		}
-		reply.Conflict, err = r.whole(&x)
+		if reply.Conflict, err = r.whole(&x); err != nil {
+			return err
+		}
+		if reply.Planned, err = r.planned(graphName, &x); err != nil {
+			return err
+		}
+		reply.History, err = audit.Trail{Store: d.deps.Store, Graph: graphName}.Of(reply.Item.Key)
 		return err
 	})
 	return reply, err

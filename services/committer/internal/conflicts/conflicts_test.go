@@ -16,6 +16,7 @@ import (
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -57,7 +58,7 @@ func newRoom(t testing.TB) *room {
 	st.Graph(g, true)
 	r := &room{t: t, st: st}
 	r.put(first)
-	r.Desk = New(st, r)
+	r.Desk = New(Deps{Store: st, Schemas: r, Operations: operations.New(st)})
 	return r
 }
 

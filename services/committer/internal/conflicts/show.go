@@ -29,10 +29,13 @@ func (r *reader) group(x *item) (g api.Group, err error) {
 	if err != nil {
 		return g, err
 	}
-	x.values = query.Ranked(x.rule, folds)
+	x.values = query.Show(x.rule, folds, x.ruling).Values()
 	g = api.Group{
 		Key: p.Key, Kind: api.KindConflict, Label: x.label, Text: x.name, SourceText: x.Property, TargetText: words(x.values), SourceLabel: x.label,
 		Reasons: []string{x.reason}, State: p.State, Count: p.Count, Confidence: p.Confidence, IDs: []string{x.ID},
+	}
+	if x.ruling != nil {
+		g.Revision = x.ruling.Seq
 	}
 	if g.Documents, err = r.distinct(x, p.Count); err != nil || len(x.values) == 0 {
 		return g, err
@@ -123,6 +126,11 @@ func (r *reader) whole(x *item) (out api.ConflictItem, err error) {
 	left := desk.ReplyBudget - size(out.Undecided)
 	for _, f := range x.values[:min(len(x.values), maxValues)] {
 		v := api.ConflictValue{Value: query.Rounded(f.Value), Documents: f.Documents, Confidence: graph.Round6(f.Best), Newest: f.Newest}
+		k, err := store.ValueKey(f.Value)
+		if err != nil {
+			return out, err
+		}
+		v.Rejected = x.ruling.Rejects(k)
 		if v.Evidence, err = r.quotes(x, f, maxQuotes); err != nil {
 			return out, err
 		}

@@ -21,6 +21,7 @@ const (
 	phaseRelations
 	phaseMatches
 	phaseCandidates
+	phaseRulings
 	phaseDecisions
 	phaseVerdicts
 	phaseEnd

@@ -39,7 +39,7 @@ func newExporter(q *Queries, v *view, req api.Export, s sink) *exporter {
 // run writes everything behind a position.
 func (x *exporter) run(at exportAt) error {
 	x.resume = at.Mark
-	phases := []func(exportAt) error{x.documents, x.chunks, x.entities, x.relations, x.matches, x.candidates, x.decisions, x.verdicts}
+	phases := []func(exportAt) error{x.documents, x.chunks, x.entities, x.relations, x.matches, x.candidates, x.rulings, x.decisions, x.verdicts}
 	for at.Phase < phaseEnd {
 		if err := phases[at.Phase](at); err != nil {
 			return err
@@ -261,21 +261,28 @@ func (x *exporter) properties(e store.EntityFold) error {
 	if err != nil {
 		return err
 	}
+	rulings, err := x.v.rulings(e.ID)
+	if err != nil {
+		return err
+	}
 	x.buf = append(x.buf, '{')
-	for i, g := range groups {
-		if i > 0 {
+	first := true
+	for _, g := range groups {
+		s := Show(x.v.mergeRule(e.Label, g.name), g.values, rulings[g.name])
+		if len(s.Shown) == 0 {
+			continue
+		}
+		if !first {
 			x.buf = append(x.buf, ',')
 		}
-		rule := x.v.mergeRule(e.Label, g.name)
-		values := ranked(rule, g.values)
-		shown := shownOf(rule, values)
+		first = false
 		x.buf = appendText(x.buf, g.name)
 		x.buf = append(x.buf, `:{"evidence":`...)
-		if err := x.valueChunks(shown); err != nil {
+		if err := x.valueChunks(s.Shown); err != nil {
 			return err
 		}
 		x.buf = append(x.buf, `,"others":[`...)
-		for j, f := range values[len(shown):] {
+		for j, f := range s.others() {
 			if j > 0 {
 				x.buf = append(x.buf, ',')
 			}
@@ -283,11 +290,14 @@ func (x *exporter) properties(e store.EntityFold) error {
 			if err := x.valueChunks([]store.PropertyFold{f}); err != nil {
 				return err
 			}
+			if j >= len(s.Others) {
+				x.buf = append(x.buf, `,"rejected":true`...)
+			}
 			x.buf = append(x.buf, `,"value":`...)
 			x.buf = append(appendValue(x.buf, f.Value), '}')
 		}
 		x.buf = append(x.buf, `],"value":`...)
-		x.buf = append(appendValue(x.buf, shownValue(rule, values)), '}')
+		x.buf = append(appendValue(x.buf, s.value()), '}')
 		if err := x.piece(pieceBytes); err != nil {
 			return err
 		}

@@ -158,25 +158,20 @@ func (v *view) relationProperties(f store.RelationFold) (map[string]any, error) 
 	if err != nil {
 		return nil, err
 	}
+	rulings, err := v.rulings(f.ID)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range byName {
 		rule := schema.MergeMostSupported
 		if spec, ok := v.schema.RelationProperty(f.Type, p.name); ok && spec.Merge != "" {
 			rule = spec.Merge
 		}
-		out[p.name] = shownValue(rule, ranked(rule, p.values))
+		if s := Show(rule, p.values, rulings[p.name]); len(s.Shown) > 0 {
+			out[p.name] = s.value()
+		}
 	}
 	return out, nil
-}
-
-func shownValue(rule schema.Merge, values []store.PropertyFold) any {
-	if rule != schema.MergeAll {
-		return rounded(values[0].Value)
-	}
-	all := make([]any, len(values))
-	for i := range values {
-		all[i] = rounded(values[i].Value)
-	}
-	return all
 }
 
 // nameOf is an entity's display name; an end that is gone shows its id, which verify reports.
@@ -250,9 +245,16 @@ func (v *view) properties(e store.EntityFold, row *graph.EntityRow, limit int, b
 	if err != nil {
 		return err
 	}
+	rulings, err := v.rulings(e.ID)
+	if err != nil {
+		return err
+	}
 	for _, g := range groups {
-		rule := v.mergeRule(e.Label, g.name)
-		p, ok, err := v.propertyRow(rule, ranked(rule, g.values), limit, b)
+		s := Show(v.mergeRule(e.Label, g.name), g.values, rulings[g.name])
+		if len(s.Shown) == 0 {
+			continue
+		}
+		p, ok, err := v.propertyRow(s, limit, b)
 		if err != nil {
 			return err
 		}
@@ -266,21 +268,20 @@ func (v *view) properties(e store.EntityFold, row *graph.EntityRow, limit int, b
 }
 
 // propertyRow is one property; ok is false when the reply has no room for it and one piece of evidence.
-func (v *view) propertyRow(rule schema.Merge, values []store.PropertyFold, limit int, b *budget) (row graph.PropertyRow, ok bool, err error) {
-	shown := shownOf(rule, values)
-	others := values[len(shown):]
-	row = graph.PropertyRow{Value: shownValue(rule, values), Evidence: graph.Sources{}, Others: []graph.OtherRow{}}
+func (v *view) propertyRow(s Showing, limit int, b *budget) (row graph.PropertyRow, ok bool, err error) {
+	row = graph.PropertyRow{Value: s.value(), Evidence: graph.Sources{}, Others: []graph.OtherRow{}}
 	if !b.take(80 + len(appendJSON(nil, row.Value))) {
 		return row, false, nil
 	}
-	for _, f := range shown {
+	for _, f := range s.Shown {
 		more, err := v.propertyEvidence(f, limit, b)
 		if err != nil {
 			return row, false, err
 		}
 		row.Evidence = append(row.Evidence, more...)
 	}
-	for _, f := range others {
+	others := s.others()
+	for i, f := range others {
 		if len(row.Others) >= limit || !b.take(40+len(appendJSON(nil, f.Value))) {
 			break
 		}
@@ -291,20 +292,12 @@ func (v *view) propertyRow(rule schema.Merge, values []store.PropertyFold, limit
 		if len(more) == 0 {
 			break
 		}
-		row.Others = append(row.Others, graph.OtherRow{Value: rounded(f.Value), Evidence: more})
+		row.Others = append(row.Others, graph.OtherRow{Value: rounded(f.Value), Evidence: more, Rejected: i >= len(s.Others)})
 	}
 	if len(row.Others) < len(others) {
 		row.OthersTotal = len(others)
 	}
 	return row, len(row.Evidence) > 0, nil
-}
-
-// shownOf is the head of the ranked values that a property shows: one, or all of them.
-func shownOf(rule schema.Merge, values []store.PropertyFold) []store.PropertyFold {
-	if rule == schema.MergeAll {
-		return values
-	}
-	return values[:1]
 }
 
 func (v *view) mergeRule(label, property string) schema.Merge {

@@ -85,11 +85,6 @@ func ranked(rule schema.Merge, values []store.PropertyFold) []store.PropertyFold
 	return out
 }
 
-// Ranked sorts the values of one property, the one that is shown first.
-func Ranked(rule schema.Merge, values []store.PropertyFold) []store.PropertyFold {
-	return ranked(rule, values)
-}
-
 // Rounded is a value as replies have it.
 func Rounded(v any) any { return rounded(v) }
 

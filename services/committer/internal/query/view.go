@@ -20,6 +20,7 @@ type view struct {
 	unit   string
 	filter *filter // nil: every document
 	names  Names   // nil: none
+	ruled  *bool   // whether the graph has rulings; nil: not asked yet
 
 	steps uint
 	// Two generations: what was used since the last turn, and what was used before.

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/plan"
 	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/desk"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/store"
@@ -294,6 +296,12 @@ func (d *Desk) Get(ctx context.Context, graphName string, req api.StaleGet) (rep
 		it, err := r.find(graphName, req.ID, req.Key)
 		if err != nil {
 			return err
+		}
+		if reply.History, err = (audit.Trail{Store: d.deps.Store, Graph: graphName}).Of(it.key()); err != nil {
+			return err
+		}
+		if reply.History == nil {
+			reply.History = []events.Audit{}
 		}
 		return r.whole(graphName, &it, &reply)
 	})

@@ -42,6 +42,8 @@ const (
 	spaceMatchID  = '#' // match id → entity id, greater entity id
 	spaceStale    = '~' // id of a stale item → document, fact, what is kept
 	spaceConflict = '%' // conflict id → owner id, property, number of values
+	spaceRuling   = '^' // owner id, property
+	spaceRulingID = '&' // conflict id → owner id, property
 
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
@@ -54,7 +56,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&"
 
 // Lists of postings.
 const (
@@ -288,7 +290,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceRulingID:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())
@@ -308,6 +310,8 @@ func describeParts(space byte, r *keyReader) string {
 		return fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())
 	case spacePropFold:
 		return fmt.Sprintf("%s/%s/%q", r.id(), r.str(), r.str())
+	case spaceRuling:
+		return fmt.Sprintf("%s/%s", r.id(), r.str())
 	case spaceOut, spaceIn:
 		return fmt.Sprintf("%s/%s/%s", r.id(), r.str(), r.id())
 	case spaceCand:

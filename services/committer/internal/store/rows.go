@@ -250,6 +250,8 @@ type Counts struct {
 	Matches map[string]int `json:"matches,omitempty"`
 	// Conflicts are properties with several values, by ConflictClass.
 	Conflicts map[string]int `json:"conflicts,omitempty"`
+	// Rulings are properties about whose values somebody decided.
+	Rulings int `json:"rulings,omitempty"`
 	// CandidateNo is the number of the newest candidate event.
 	CandidateNo uint64 `json:"candidate_no"`
 	// ChunkNo is the number that the next chunk gets in the postings.

@@ -454,6 +454,7 @@ func (v *verifier) counts() error {
 	say("mentions", c.Mentions, f.Mentions)
 	say("pending candidates", c.Candidates, f.Candidates)
 	say("stale facts that wait", c.Stale, f.Stale)
+	say("rulings", c.Rulings, f.Rulings)
 	if c.ChunkNo < f.ChunkNo {
 		v.problem(k, "the next chunk number %d is taken", c.ChunkNo)
 	}

@@ -33,6 +33,7 @@ func damaged(t *testing.T) *Store {
 	require.True(t, changed)
 	_, err = txn.DecideMatch(Verdict{A: pair[0].String(), B: pair[1].String(), State: MatchConfirmed})
 	require.NoError(t, err)
+	require.NoError(t, txn.PutRuling((*Ruling)(nil).Then(RuleChoose, "n9", []string{"n1842", "n9"}).of(entityID("Person", "ada lovelace"), "year")))
 	n, err := txn.Decide(t.Context(), "entity|machine|robot", api.StateApproved)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -41,6 +42,19 @@ func damaged(t *testing.T) *Store {
 	_, err = txn.Finish(t.Context(), nil)
 	require.NoError(t, err)
 	return s
+}
+
+// of says whose ruling it is.
+func (r Ruling) of(owner, property string) Ruling {
+	r.Owner, r.Property = owner, property
+	return r
+}
+
+func mustJSON(tb T, v any) []byte {
+	tb.Helper()
+	b, err := encodeJSON(v)
+	require.NoError(tb, err)
+	return b
 }
 
 func fixtureID(tb T, label, key string) id {
@@ -150,6 +164,10 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 	require.NoError(t, err)
 	year, err := conflictKey(1, ada, "year")
 	require.NoError(t, err)
+	ruling := rulingKey(1, ada, "year")
+	rulingID, err := rulingIDKey(1, ada, "year")
+	require.NoError(t, err)
+	ruled := Ruling{Decision: RuleKeepAll, All: true, Seq: 2}.of(ada.String(), "year")
 	evidence, err := encodeEvidence(&EvidenceSupport{Version: 1, Spans: []EvidenceSpan{{End: 1}}})
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -186,6 +204,14 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		{k(spaceConflict).id(stranger), Conflict{Property: "year", Values: 2}.row(ada), "it leads to year of " + ada.String() + ", whose id it is not"},
 		{year, Conflict{Property: "year", Values: 3}.row(ada), "it counts 3 values of year of " + ada.String() + ", there are 2 of year of " + ada.String()},
 		{k(spaceCounts), []byte(`{"documents":2,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18,"matches":{"confirmed":1},"conflicts":{"entity|Org|year":1}}`), "it counts 0 conflicts entity|Person|year, there are 1"},
+		{ruling, mustJSON(t, ruled.of(acme.String(), "year")), `it is of "year" of "` + acme.String() + `"`},
+		{ruling, mustJSON(t, ruled.of(ada.String(), "born")), `it is of "born" of "` + ada.String() + `"`},
+		{ruling, mustJSON(t, Ruling{Decision: "hide", Seq: 2}.of(ada.String(), "year")), `a ruling decides "hide"`},
+		{ruling, mustJSON(t, Ruling{Decision: RuleChoose, Seq: 2}.of(ada.String(), "year")), "a ruling decides choose, and does something else"},
+		{ruling, mustJSON(t, Ruling{Decision: RuleKeepAll, All: true, Seq: 3}.of(ada.String(), "year")), "it was decided in commit 3, which never was"},
+		{rulingKey(1, stranger, "year"), mustJSON(t, ruled.of(stranger.String(), "year")), "missing: there is a ruling about year of " + stranger.String()},
+		{rulingID, make(writer, 0, 48).id(stranger).str("year"), "it leads to year of " + stranger.String() + ", whose id it is not"},
+		{k(spaceCounts), []byte(`{"documents":2,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18,"matches":{"confirmed":1}}`), "it counts 0 rulings, there are 1"},
 		{k(spacePropFold).id(ada).str("year").str("n1842"), mustPropFold(t, PropertyFold{Value: int64(1842), Documents: 2, Best: 0.7, BestDocs: 1, NewestDocs: 1}), "it is not what its documents say: 2 documents, there are 1"},
 	} {
 		at := c.key.with(2)
