@@ -14,7 +14,7 @@ import (
 
 func (c *cli) reviewCmd() *cobra.Command {
 	return parent("review", "Look at what waits for a person", `Everything that the schema or a confidence threshold kept out of the graph waits here as a candidate, grouped by what it says; and pairs
-of entities that may be one wait as matches; properties of which documents say several values as conflicts.`,
+of entities that may be one wait as matches; properties of which documents say several values as conflicts; facts that a document's new version does not state any more as stale facts.`,
 		c.reviewListCmd(), c.reviewShowCmd(), c.reviewNextCmd(), c.reviewApproveCmd(), c.reviewRejectCmd(), c.reviewEditCmd(), c.reviewPruneCmd(), c.reviewUndoCmd(),
 		c.reviewPatchCmd(), c.reviewConvertCmd(), c.reviewSearchCmd(), c.reviewAuditCmd(), c.reviewStatsCmd())
 }
@@ -28,7 +28,8 @@ func (c *cli) reviewListCmd() *cobra.Command {
 		Use: "list", Short: "List candidate groups, matches or conflicts, most seen first", Args: noArgs,
 		Long: `List the groups of equal candidates: most seen first, then most confident, then by key. With --kind match, pairs of entities that may be
 one: those in most documents first, then by score. Of matches, pending ones are unclear, active ones are linked and nobody decided. With --kind conflict,
-properties that have one value and of which documents say several, and those whose values tell things of one name apart (homonyms).`,
+properties that have one value and of which documents say several, and those whose values tell things of one name apart (homonyms). With
+--kind stale, facts that the new version of a document does not state any more and that wait.`,
 		Example: "  factmill review list\n  factmill review list --kind match --min-score 0.9\n  factmill review list --kind conflict --label Person\n  factmill review list --kind entity --label Instrument --min-count 3\n  factmill review list --state all --json",
 		RunE: ask(c, "review.list", func(cmd *cobra.Command, _ []string) (any, error) {
 			m, err := listRequest(req, state)
@@ -101,7 +102,7 @@ func listRequest(r api.ReviewList, state string) (map[string]any, error) {
 func (c *cli) reviewShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|KEY", Short: "Show one item whole", Args: cobra.ExactArgs(1),
-		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart, and the plan of its approval, whose fingerprint a decision quotes. A key has bars: 'entity|instrument|larch'.",
+		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart, and the plan of its approval, whose fingerprint a decision quotes; a stale fact with what was said, who else says it, and the same plan. A key has bars: 'entity|instrument|larch'.",
 		Example: "  factmill review show 'entity|instrument|larch spectrograph'",
 		RunE: ask(c, "review.show", func(_ *cobra.Command, args []string) (any, error) {
 			if strings.Contains(args[0], "|") {
@@ -114,8 +115,13 @@ func (c *cli) reviewShowCmd() *cobra.Command {
 	}
 }
 
-// howToDecide shows what to type about a conflict.
+// howToDecide shows what to type about an item whose plan a decision quotes.
 func (c *cli) howToDecide(w io.Writer, r api.ReviewShowReply) error {
+	if r.Item.Kind == api.KindStale && r.Fingerprint != "" && len(r.Item.IDs) > 0 {
+		id := r.Item.IDs[0] + " --fingerprint " + r.Fingerprint + c.at()
+		_, err := fmt.Fprintf(w, "\ndecide\n  factmill review approve --id %s    withdraws it\n  factmill review reject --id %s    keeps it\n", id, id)
+		return err
+	}
 	if r.Conflict == nil || r.Fingerprint == "" || len(r.Conflict.Values) == 0 {
 		return nil
 	}

@@ -108,8 +108,10 @@ type ReviewShowReply struct {
 	Match *MatchItem `json:"match,omitempty"`
 	// Conflict is what a conflict has besides.
 	Conflict *ConflictItem `json:"conflict,omitempty"`
-	// Planned is what approving a conflict would do.
+	// Planned is what approving a conflict or a stale fact would do.
 	Planned
+	// Others are, of a stale fact, how many other documents state it.
+	Others *int `json:"others,omitempty"`
 	// History is what was decided about the item, the latest first.
 	History []events.Audit `json:"history"`
 }
@@ -157,9 +159,11 @@ type ReviewStatsReply struct {
 	// Matches counts pairs of entities by state, which the other numbers do not count.
 	Matches map[string]int `json:"matches"`
 	// Conflicts counts properties with several values by reason; the other numbers do not.
-	Conflicts      map[string]int `json:"conflicts"`
-	Oldest         string         `json:"oldest"`
-	AcceptanceRate float64        `json:"acceptance_rate"`
+	Conflicts map[string]int `json:"conflicts"`
+	// Stale counts facts that documents no longer state and that wait.
+	Stale          int     `json:"stale"`
+	Oldest         string  `json:"oldest"`
+	AcceptanceRate float64 `json:"acceptance_rate"`
 }
 
 // RecordsGet asks the committer for candidate records (internal verb query.records): all live ones of the graph at one

@@ -15,9 +15,10 @@ const (
 	aboutCandidates = iota
 	aboutMatches
 	aboutConflicts
+	aboutStale
 )
 
-// about says what a decision is about, before anything is decided: candidates, matches or a conflict, of one kind in a request.
+// about says what a decision is about, before anything is decided: candidates, matches, a conflict or a stale fact, of one kind in a request.
 func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide) (int, error) {
 	kinds := map[string]string{} // kind → an item of it
 	switch {
@@ -53,30 +54,30 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 			return 0, api.Errorf(404, "match_not_found", "graph %s has no candidate and no match %.120s, or not any more", graphName, strings.Join(req.IDs, " "))
 		}
 	}
-	candidates, matches, conflicts := false, false, false
+	about := map[int]bool{}
 	for kind, item := range kinds {
 		switch {
 		case candidateKinds[kind]:
-			candidates = true
+			about[aboutCandidates] = true
 		case kind == api.KindMatch:
-			matches = true
-		case kind == api.KindConflict && req.Query != nil:
-			return 0, unsupported("conflicts are not decided by a query: name one by its id or key, with the fingerprint that show gives")
+			about[aboutMatches] = true
+		case (kind == api.KindConflict || kind == api.KindStale) && req.Query != nil:
+			return 0, unsupported("of kind %s nothing is decided by a query: name one item by its id or key, with the fingerprint that show gives", kind)
 		case kind == api.KindConflict:
-			conflicts = true
-		case kind == "stale", kind == "job":
+			about[aboutConflicts] = true
+		case kind == api.KindStale:
+			about[aboutStale] = true
+		case kind == "job":
 			return 0, unsupported("%.120s is of kind %s: %s", item, kind, whatCanBe)
 		default:
-			return 0, api.Errorf(400, "bad_value", "%.120s is of no kind of review items: a key begins with entity|, relation|, property|, match| or conflict|", item)
+			return 0, api.Errorf(400, "bad_value", "%.120s is of no kind of review items: a key begins with entity|, relation|, property|, match|, conflict| or stale|", item)
 		}
 	}
-	switch {
-	case candidates && matches || conflicts && (candidates || matches):
-		return 0, unsupported("one request decides about candidates, about matches or about a conflict, not about several of them: ask apart")
-	case conflicts:
-		return aboutConflicts, nil
-	case matches:
-		return aboutMatches, nil
+	if len(about) > 1 {
+		return 0, unsupported("one request decides about candidates, about matches, about a conflict or about a stale fact, not about several of them: ask apart")
+	}
+	for one := range about {
+		return one, nil
 	}
 	return aboutCandidates, nil
 }

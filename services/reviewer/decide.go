@@ -34,11 +34,14 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 	if err != nil {
 		return nil, err
 	}
-	if about == aboutConflicts {
+	switch about {
+	case aboutConflicts:
 		return d.decideConflict(ctx, graphName, req, verb)
+	case aboutStale:
+		return d.decideStale(ctx, graphName, req, verb)
 	}
 	if len(req.Value) > 0 || req.Fingerprint != "" {
-		return nil, api.Errorf(400, "bad_value", "value and fingerprint are of decisions about conflicts: leave them out")
+		return nil, api.Errorf(400, "bad_value", "value and fingerprint are of decisions about conflicts and stale facts: leave them out")
 	}
 	if about == aboutCandidates {
 		return d.decideCandidates(ctx, graphName, req, verb)
@@ -66,7 +69,7 @@ func unsupported(format string, args ...any) *api.Error {
 }
 
 // whatCanBe says what is decided about in this version.
-const whatCanBe = "this version decides about candidates, matches and conflicts"
+const whatCanBe = "this version decides about candidates, matches, conflicts and stale facts"
 
 // areConflicts says which of some ids is a conflict; "" where none is.
 func (d *desk) areConflicts(ctx context.Context, graphName string, ids []string) (string, error) {
@@ -114,6 +117,9 @@ func (d *desk) undo(ctx context.Context, graphName string, body []byte) (any, er
 	}
 	if len(said.Records) == 1 && candidateKinds[said.Records[0].Kind] {
 		return d.committer.UndoCandidate(ctx, graphName, api.CandidatesUndo{Record: req.Decision, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID})
+	}
+	if len(said.Records) == 1 && said.Records[0].Kind == api.KindStale {
+		return d.committer.DecideStale(ctx, graphName, api.StaleDecide{Undo: req.Decision, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID})
 	}
 	if len(said.Records) == 1 && said.Records[0].Kind == api.KindConflict {
 		return d.committer.DecideConflict(ctx, graphName, api.ConflictDecide{

@@ -28,6 +28,9 @@ type Committer interface {
 	Conflicts(ctx context.Context, graph string, req api.ConflictsList) (api.ConflictsReply, error)
 	Conflict(ctx context.Context, graph string, req api.ConflictGet) (api.ConflictReply, error)
 	Decide(ctx context.Context, graph string, req api.MatchDecide) (api.DecideReply, error)
+	Stale(ctx context.Context, graph string, req api.StaleList) (api.StaleListReply, error)
+	StaleFact(ctx context.Context, graph string, req api.StaleGet) (api.StaleReply, error)
+	DecideStale(ctx context.Context, graph string, req api.StaleDecide) (api.DecideReply, error)
 	DecideConflict(ctx context.Context, graph string, req api.ConflictDecide) (api.DecideReply, error)
 	Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (api.CandidatesKindsReply, error)
 	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
@@ -329,7 +332,11 @@ func (d *desk) stats(ctx context.Context, graph string, body []byte) (any, error
 		return nil, err
 	}
 	conflicts, err := d.committer.Conflicts(ctx, graph, api.ConflictsList{})
-	reply.Matches, reply.Conflicts = counts.States, conflicts.Reasons
+	if err != nil {
+		return nil, err
+	}
+	stale, err := d.committer.Stale(ctx, graph, api.StaleList{})
+	reply.Matches, reply.Conflicts, reply.Stale = counts.States, conflicts.Reasons, stale.Waiting
 	return reply, err
 }
 
@@ -340,6 +347,9 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 	}
 	if (req.ID == "") == (req.Key == "") {
 		return nil, api.Errorf(400, "bad_value", "give either id or key")
+	}
+	if strings.HasPrefix(req.Key, "stale|") {
+		return d.staleFact(ctx, graph, api.StaleGet{Key: req.Key})
 	}
 	if strings.HasPrefix(req.Key, "match|") {
 		return d.match(ctx, graph, api.MatchGet{Key: req.Key})
@@ -356,6 +366,10 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 		x, xerr := d.conflict(ctx, graph, api.ConflictGet{ID: req.ID})
 		if !errors.As(xerr, &none) || none.Code != "conflict_not_found" {
 			return x, xerr
+		}
+		f, ferr := d.staleFact(ctx, graph, api.StaleGet{ID: req.ID})
+		if !errors.As(ferr, &none) || none.Code != "stale_not_found" {
+			return f, ferr
 		}
 	}
 	if err != nil {
@@ -379,7 +393,7 @@ func (d *desk) candidate(ctx context.Context, graph, id, key string) (reply api.
 		return reply, err
 	}
 	if !found {
-		return reply, api.Errorf(404, "candidate_not_found", "graph %s has no candidate, match or conflict %.120s%.120s", graph, id, key)
+		return reply, api.Errorf(404, "candidate_not_found", "graph %s has no candidate, match, conflict or stale fact %.120s%.120s", graph, id, key)
 	}
 	page, err := d.committer.Records(ctx, graph, api.RecordsGet{Key: key, First: reply.Item.Sample.Document})
 	if err != nil {

@@ -22,6 +22,7 @@ const (
 	candidates sources = 1 << iota
 	matches
 	conflicts
+	stale
 )
 
 func asksFor(kinds []string) (s sources) {
@@ -31,6 +32,8 @@ func asksFor(kinds []string) (s sources) {
 			s |= matches
 		case api.KindConflict:
 			s |= conflicts
+		case api.KindStale:
+			s |= stale
 		default:
 			s |= candidates
 		}
@@ -47,7 +50,7 @@ const maxSkip = 10_000
 // skipping leaves groups out before a page.
 func (d *desk) skipping(skip int, after *model.Place, limit int, get func(after *model.Place, limit int) (page, error)) (page, error) {
 	if skip > maxSkip {
-		return page{}, api.Errorf(400, "bad_value", "skip is %d: at most %d in a list with matches or conflicts; go on by cursor", skip, maxSkip)
+		return page{}, api.Errorf(400, "bad_value", "skip is %d: at most %d in a list with more than candidates; go on by cursor", skip, maxSkip)
 	}
 	for skip > 0 {
 		p, err := get(after, min(skip, maxLimit))
@@ -100,6 +103,12 @@ func (d *desk) several(ctx context.Context, graph string, asked sources, f model
 	}
 	if asked&conflicts != 0 {
 		if p, err = d.conflicts(ctx, graph, f, after, limit); err != nil {
+			return p, err
+		}
+		pages = append(pages, p)
+	}
+	if asked&stale != 0 {
+		if p, err = d.staleFacts(ctx, graph, f, after, limit); err != nil {
 			return p, err
 		}
 		pages = append(pages, p)

@@ -27,6 +27,36 @@ type deskOfMatches struct {
 	said    []events.Audit
 	clashes []api.Group // conflicts
 	ruled   []api.ConflictDecide
+	gone    []api.Group // stale facts
+}
+
+func (c *deskOfMatches) Stale(_ context.Context, _ string, req api.StaleList) (api.StaleListReply, error) {
+	r := api.StaleListReply{Seq: 9, Groups: []api.Group{}, Total: len(c.gone), Waiting: len(c.gone)}
+	for _, g := range c.gone {
+		if req.After == nil || req.After.Before(g.Place()) {
+			if len(r.Groups) == req.Limit {
+				r.More = true
+				break
+			}
+			r.Groups = append(r.Groups, g)
+		}
+	}
+	return r, nil
+}
+
+func (c *deskOfMatches) StaleFact(_ context.Context, _ string, req api.StaleGet) (api.StaleReply, error) {
+	for _, g := range c.gone {
+		if g.Key == req.Key || slices.Contains(g.IDs, req.ID) {
+			return api.StaleReply{Seq: 9, Item: g, Others: 1, Evidence: []api.Surrounded{{Evidence: graph.Evidence{Quote: "said"}}},
+				OtherQuotes: []api.Surrounded{{Evidence: graph.Evidence{Quote: "also"}}}, History: []events.Audit{{Actor: "eva"}}, Planned: api.Planned{Fingerprint: "f9"}}, nil
+		}
+	}
+	return api.StaleReply{}, api.Errorf(404, "stale_not_found", "no")
+}
+
+func (c *deskOfMatches) DecideStale(_ context.Context, _ string, req api.StaleDecide) (api.DecideReply, error) {
+	c.passed = append(c.passed, req)
+	return api.DecideReply{Seq: 10, Outcome: api.Outcome{Changed: []string{req.Key}}}, nil
 }
 
 func (c *deskOfMatches) DecideConflict(_ context.Context, _ string, req api.ConflictDecide) (api.DecideReply, error) {

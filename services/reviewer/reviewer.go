@@ -207,6 +207,21 @@ func (r remote) Prune(ctx context.Context, graph string, req api.ReviewPrune) (r
 	return reply, err
 }
 
+func (r remote) Stale(ctx context.Context, graph string, req api.StaleList) (reply api.StaleListReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "stale.list"), req, &reply)
+	return reply, err
+}
+
+func (r remote) StaleFact(ctx context.Context, graph string, req api.StaleGet) (reply api.StaleReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "stale.get"), req, &reply)
+	return reply, err
+}
+
+func (r remote) DecideStale(ctx context.Context, graph string, req api.StaleDecide) (reply api.DecideReply, err error) {
+	err = r.patiently(ctx, graph, "stale.decide", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
 func (r remote) Convert(ctx context.Context, graph string, req api.ReviewConvert) (reply api.ConvertReport, err error) {
 	err = r.patiently(ctx, graph, "candidates.convert", &req.RequestID, &req, &reply)
 	return reply, err

@@ -206,6 +206,9 @@ func (p *printer) merge(s api.JobStatus) {
 	if m.RelationsCreated+m.RelationsJoined+st.RelationsRemoved > 0 {
 		p.f("  relations   %s new, %s with more evidence, %s removed", Number(m.RelationsCreated), Number(m.RelationsJoined), Number(st.RelationsRemoved))
 	}
+	if st.StaleKept > 0 {
+		p.f("  stale       %s that new versions do not state any more and that stay, %s for review", Count(st.StaleKept, "fact", "facts"), Number(st.StaleAsked))
+	}
 	if m.Conflicts > 0 {
 		p.f("  conflicts   %s", Number(m.Conflicts))
 	}

@@ -17,6 +17,8 @@ func subject(g api.Group) string {
 		return g.SourceText + "  " + g.Label + " = " + g.Text
 	case api.KindConflict:
 		return g.Text + "  (" + g.Label + ")  " + g.SourceText + " = " + g.TargetText
+	case api.KindStale:
+		return g.Text
 	}
 	return g.Text + "  (" + g.Label + ")"
 }
@@ -57,12 +59,29 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 
 func (p *printer) group(g api.Group) {
 	p.f("%s", subject(g))
+	if g.Kind == api.KindStale {
+		p.f("  stale %s  %s does not state it any more, %s  confidence %s", g.State, g.Sample.Document, others(g.Documents-1), Confidence(g.Confidence))
+		p.f("  %s", Quote(g.Sample.Quote, quoteWidth))
+		p.f("  id %s", strings.Join(g.IDs, " "))
+		return
+	}
 	p.f("  %s %s  seen %s in %s  confidence %s  %s", g.Kind, g.State, Count(g.Count, "time", "times"),
 		Count(g.Documents, "document", "documents"), Confidence(g.Confidence), strings.Join(g.Reasons, ", "))
 	if g.Sample.Quote != "" {
 		p.f("  %s  %s [%d:%d]", Quote(g.Sample.Quote, quoteWidth), g.Sample.Document, g.Sample.Start, g.Sample.End)
 	}
 	p.f("  key %s", g.Key)
+}
+
+// others says how many other documents state a fact.
+func others(n int) string {
+	switch n {
+	case 0:
+		return "no other source"
+	case 1:
+		return "1 other source"
+	}
+	return Number(n) + " other sources"
 }
 
 // Item shows one review item whole.
@@ -95,6 +114,7 @@ func Item(w io.Writer, r api.ReviewShowReply) error {
 		}
 		p.table(t)
 	}
+	p.plan(r.Planned)
 	p.history(r.History)
 	return p.err
 }
@@ -124,5 +144,8 @@ func ReviewStats(w io.Writer, r api.ReviewStatsReply) error {
 	}
 	p.counted("matches", r.Matches)
 	p.counted("conflicts", r.Conflicts)
+	if r.Stale > 0 {
+		p.f("\n%s: factmill review list --kind stale", Count(r.Stale, "stale fact waits", "stale facts wait"))
+	}
 	return p.err
 }

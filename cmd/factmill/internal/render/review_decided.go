@@ -81,6 +81,8 @@ func things(o api.Outcome) (one, many string) {
 		return "match", "matches"
 	case api.KindConflict:
 		return "conflict", "conflicts"
+	case api.KindStale:
+		return "stale fact", "stale facts"
 	case "entity", "relation", "property":
 		return "candidate", "candidates"
 	}

@@ -282,6 +282,13 @@ func (d *Desk) Kinds(ctx context.Context, graph string, req api.CandidatesKinds)
 			}
 			if ok {
 				reply.Kinds[id] = api.KindMatch
+				continue
+			}
+			if _, ok, err = sn.StaleByID(strings.ToLower(id)); err != nil {
+				return err
+			}
+			if ok {
+				reply.Kinds[id] = api.KindStale
 			}
 		}
 		return nil
