@@ -352,13 +352,13 @@ func TestValuesAreNamed(t *testing.T) {
 // Of a plan that many documents are the base of, a reply shows a part; the fingerprint is of all.
 func TestLongPlan(t *testing.T) {
 	r := newRoom(t)
-	for i := range 150 {
+	for i := range 220 {
 		r.commit(fmt.Sprintf("d%03d-%s", i, strings.Repeat("x", 400)), fmt.Sprintf("Person:Ada height=%d", i%2))
 	}
 	key := fingerprint.ConflictKey(entityID("Person:Ada"), "height")
 	got := r.get(key)
-	require.Equal(t, 150+75+1+1, len(got.Plan.Base)+len(got.Plan.Changes)+got.PlanLeftOut)
+	require.Equal(t, 220+maxPlanned+1+1, len(got.Plan.Base)+len(got.Plan.Changes)+got.PlanLeftOut)
 	require.Positive(t, got.PlanLeftOut)
-	r.commit("d149-"+strings.Repeat("x", 400), "Person:Ada height=1", "Person:Ada")
+	r.commit("d219-"+strings.Repeat("x", 400), "Person:Ada height=1", "Person:Ada")
 	require.NotEqual(t, got.Fingerprint, r.get(key).Fingerprint)
 }
