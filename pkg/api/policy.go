@@ -33,23 +33,31 @@ type ReviewPolicyReply struct {
 	Version           string `json:"version"`     // of the review section
 	Fingerprint       string `json:"fingerprint"` // of the same
 	// Active says that this is the policy that decides now.
-	Active     bool              `json:"active"`
-	Keys       int               `json:"keys"`
-	Records    int               `json:"records"`
-	Decided    int               `json:"decided"` // keys that the policy would decide
-	Conditions []PolicyCondition `json:"conditions"`
+	Active  bool `json:"active"`
+	Keys    int  `json:"keys"`
+	Records int  `json:"records"`
+	Decided int  `json:"decided"` // keys that the policy would decide
+	// Conditions are the first 1000; ConditionsTotal counts all.
+	Conditions      []PolicyCondition `json:"conditions"`
+	ConditionsTotal int               `json:"conditions_total"`
 	// People counts the keys that wait for people by why: see the constants below.
 	People map[string]int `json:"people"`
 	// Blocked counts keys that the policy would approve and cannot, by why, as an approval says it.
 	Blocked map[string]int `json:"blocked"`
-	// Unused names conditions that fit no record of the queue.
-	Unused []string `json:"unused"`
+	// Unused are conditions that fit no record of the queue, the first 1000; UnusedTotal counts all.
+	Unused      []PolicyRule `json:"unused"`
+	UnusedTotal int          `json:"unused_total"`
+}
+
+// PolicyRule names a condition by its list (auto_reject, manual, auto_accept) and its place there, from 0.
+type PolicyRule struct {
+	List  string `json:"list"`
+	Index int    `json:"index"`
 }
 
 // PolicyCondition is a condition and what it would do. Keys of the list manual are those that it keeps for people.
 type PolicyCondition struct {
-	List      string           `json:"list"` // auto_reject, manual, auto_accept
-	Index     int              `json:"index"`
+	PolicyRule
 	Condition schema.Condition `json:"condition"`
 	Fits      int              `json:"fits"` // records that it fits, whichever condition decides
 	Keys      int              `json:"keys"`

@@ -50,7 +50,7 @@ type Audit struct {
 	Edited json.RawMessage `json:"edited,omitempty"`
 	// Policy is what an automatic decision went by; absent where somebody decided.
 	Policy *AuditPolicy `json:"policy,omitempty"`
-	Seq    uint64          `json:"commit_seq"`
+	Seq    uint64       `json:"commit_seq"`
 }
 
 // AuditPolicy says by which rules, and on what, the policy decided.
