@@ -202,6 +202,16 @@ func TestPeopleWin(t *testing.T) {
 	r.through()
 	require.Equal(t, []string{"rejected", "pending"}, []string{r.state("entity|mast|six"), r.state("entity|mast|four")})
 
+	// What a person approved is theirs, also where a record failed alone and waits.
+	r.put("{}")
+	r.read("p", "0.2 entity Tool awl")
+	r.read("q", "0.2 entity To.ol awl")
+	require.Equal(t, 1, decide("approve", "entity|tool|awl").Outcome.SkippedTotal)
+	r.put(lowOut)
+	r.through()
+	require.Equal(t, []string{"approved", "pending"}, []string{r.record("p", "entity|tool|awl").State, r.record("q", "entity|tool|awl").State})
+	require.Equal(t, 1, r.try(api.ReviewPolicy{}).People[api.PeopleDecided])
+
 	// Nobody signs as the policy does.
 	for _, actor := range []string{"policy", " Policy "} {
 		_, err = r.desk.Decide(ctx, g, api.CandidatesDecide{Keys: []string{"entity|mast|four"}, Decision: "reject", Actor: actor})
@@ -231,6 +241,10 @@ func TestLateChanges(t *testing.T) {
 		},
 		"another policy": func(r *room) { r.put("{auto_reject: [{label: Y}]}") },
 		"it went":        func(r *room) { r.read("a", "Person:Ada") },
+		"somebody edits": func(r *room) {
+			_, err := r.desk.Edit(context.Background(), g, api.ReviewEdit{ID: r.record("a", "entity|mast|one").ID, Set: map[string]any{"label": "Mast"}, Actor: "eva"})
+			require.NoError(r.t, err)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRoom(t)
@@ -250,6 +264,49 @@ func TestLateChanges(t *testing.T) {
 			require.Zero(t, count(r.states(), "rejected"))
 		})
 	}
+}
+
+// What is decided otherwise by then is decided so, and the reason names what decided.
+func TestLateVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		change       func(r *room)
+		state, rules string
+	}{
+		{func(r *room) { r.read("a", "0.9 entity Saw one") }, "approved", "auto_accept[0] of policy 3"},
+		{func(r *room) { r.read("a", "0.9 entity JUNK one", "0.2 entity Saw one") }, "rejected", "auto_reject[0] of policy 3"},
+		{func(r *room) { r.put(strings.Replace(lowOut, `"3"`, `"4"`, 1)) }, "rejected", "auto_reject[0] of policy 4"},
+		{func(r *room) { r.put(`{version: "5", auto_reject: [{label: X}, {kind: entity, max_confidence: 0.4}]}`) }, "rejected", "auto_reject[1] of policy 5"},
+	} {
+		r := newRoom(t)
+		r.put(lowOut)
+		r.read("a", "0.2 entity Saw one")
+		once := true
+		r.decides = func(api.CandidatesDecide) error {
+			if once {
+				once = false
+				c.change(r)
+			}
+			return nil
+		}
+		r.through()
+		require.Equal(t, c.state, r.state("entity|saw|one"))
+		for _, a := range r.records() {
+			if a.Key != "entity|saw|one" {
+				continue
+			}
+			require.Contains(t, a.Reason, c.rules)
+			require.Contains(t, a.Reason, fmt.Sprintf("%s[%d] of policy %s (%s)", a.Policy.Rules[0].List, a.Policy.Rules[0].Index, a.Policy.Version, a.Policy.Fingerprint))
+		}
+	}
+}
+
+// Entities are decided before what refers to them, whichever condition decides them.
+func TestEntitiesFirst(t *testing.T) {
+	r := newRoom(t)
+	r.put("{auto_accept: [{kind: relation}, {kind: entity}]}")
+	r.read("a", "Person:Ada", "0.9 relation OWNS Ada > saw", "0.9 entity Saw saw")
+	r.through()
+	require.Equal(t, []string{"entity|saw|saw approved", "relation|owns|ada|saw approved"}, r.states())
 }
 
 // A crash at any point repeats nothing: the store is that of a run without one.
