@@ -75,7 +75,7 @@ var may = map[string][]string{
 	"pkg/llm":          {"pkg/fault"},
 	"pkg/events":       {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
 	"pkg/bundle":       {"pkg/events", "pkg/graph"},
-	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch"},
+	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch", "pkg/schema"},
 	"pkg/bus":          {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
 	"pkg/coverage":     {"pkg/api", "pkg/graph", "pkg/schema"},
 	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events"},
