@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
-// space of the store that belongs to this package: "p" → position.
+// space of the store that belongs to this package: "p" → position; "w" key → nothing: a candidate that could not be approved for its ends.
 const space = byte('Y')
 
 var keyPosition = []byte("p")
@@ -39,6 +40,8 @@ type position struct {
 	// All keys are gone through, those up to After are done.
 	All   bool   `json:"all,omitempty"`
 	After string `json:"after,omitempty"`
+	// Again is in the position of a request that looks again at what could not be approved; none such is stored.
+	Again bool `json:"again,omitempty"`
 }
 
 // Schemas are the schemas of graphs; revision 0 of one is the active one.
@@ -107,7 +110,10 @@ type Follower struct {
 
 // following is one graph.
 type following struct {
-	at *position // of Run alone; nil until read
+	// Of Run alone: at is nil until read; what could not be approved was looked at again at commit retried, up to the key next.
+	at      *position
+	retried uint64
+	next    string
 
 	// The rest is guarded by Follower.mu.
 	revision uint64
@@ -287,17 +293,33 @@ func (f *Follower) step(ctx context.Context, graph string, g *following) (head u
 		at = position{Mark: rules.mark, Seq: head, All: true}
 		keys, next, err = f.page(ctx, graph, at)
 	}
-	if err != nil || next == at {
+	if err == nil && next == at {
+		err = f.again(ctx, graph, rules, g, head)
 		return head, false, err
 	}
-	if err := f.decide(ctx, graph, rules, at, keys); err != nil {
+	if err != nil {
+		return head, false, err
+	}
+	batches, err := f.batches(ctx, graph, rules, keys, nil)
+	if err != nil {
+		return head, false, err
+	}
+	blocked, err := f.decide(ctx, graph, rules, at, batches)
+	if err != nil {
 		return head, false, err
 	}
 	b, err := json.Marshal(next)
 	if err != nil {
 		return head, false, err
 	}
-	if err := f.deps.Store.Put(ctx, graph, space, keyPosition, b); err != nil {
+	ops := []store.Op{{Graph: graph, Space: space, Key: keyPosition, Value: b}}
+	if at.All && at.After == "" {
+		ops = append(ops, store.Op{Graph: graph, Space: space, Key: waitingKey(""), DeletePrefix: true})
+	}
+	for _, k := range blocked {
+		ops = append(ops, store.Op{Graph: graph, Space: space, Key: waitingKey(k), Value: []byte{1}})
+	}
+	if err := f.deps.Store.Write(ctx, ops, false); err != nil {
 		return head, false, err
 	}
 	g.at = &next
@@ -358,35 +380,50 @@ func waiting(ctx context.Context, sn *store.Snapshot, after string, limit int) (
 	return keys, err
 }
 
-// decide decides what of the keys the policy decides: each rule's keys in one request, whose id is made of what it is about.
-func (f *Follower) decide(ctx context.Context, graph string, rules *Rules, at position, keys []string) error {
+// batches are what of the keys the policy decides, by the rule that does. choose (nil: all) admits them.
+func (f *Follower) batches(ctx context.Context, graph string, rules *Rules, keys []string, choose func(rd reading, key string, o Outcome) (bool, error)) (out []*batch, err error) {
 	if len(keys) == 0 {
-		return nil
+		return nil, nil
 	}
 	sn, err := f.deps.Store.Snapshot(graph, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var batches []*batch
+	defer func() { err = errors.Join(err, sn.Close()) }()
 	rd := f.reading(ctx, graph, sn)
 	for _, k := range keys {
-		var o Outcome
-		if o, err = rules.look(rd, k, nil); err != nil {
-			break
+		o, err := rules.look(rd, k, nil)
+		if err != nil {
+			return nil, err
 		}
-		if o.decides() {
-			batches = gather(batches, k, o)
+		ok := o.decides()
+		if choose != nil {
+			if ok, err = choose(rd, k, o); err != nil {
+				return nil, err
+			}
+		}
+		if ok {
+			out = gather(out, k, o)
 		}
 	}
-	if err = errors.Join(err, sn.Close()); err != nil {
-		return err
-	}
+	return out, nil
+}
+
+// decide takes the decisions, each rule's in one request, whose id is made of what it is about. It returns the keys that could not be
+// approved for their ends.
+func (f *Follower) decide(ctx context.Context, graph string, rules *Rules, at position, batches []*batch) (blocked []string, err error) {
 	for _, b := range batches {
-		if err := f.batch(ctx, graph, rules, at, b); err != nil {
-			return err
+		skipped, err := f.batch(ctx, graph, rules, at, b)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range b.keys {
+			if strings.HasPrefix(skipped[k], endpoint) {
+				blocked = append(blocked, k)
+			}
 		}
 	}
-	return nil
+	return blocked, nil
 }
 
 func (f *Follower) reading(ctx context.Context, graph string, sn *store.Snapshot) reading {
@@ -394,7 +431,7 @@ func (f *Follower) reading(ctx context.Context, graph string, sn *store.Snapshot
 }
 
 // batch decides the keys of one rule; those that another verdict is about by now are left alone.
-func (f *Follower) batch(ctx context.Context, graph string, rules *Rules, at position, b *batch) error {
+func (f *Follower) batch(ctx context.Context, graph string, rules *Rules, at position, b *batch) (skipped map[string]string, err error) {
 	slices.Sort(b.keys)
 	req := api.CandidatesDecide{Keys: b.keys, Decision: api.DecideReject, Actor: api.ActorPolicy, Reason: rules.reason(b.verdict, b.index)}
 	if b.verdict == schema.VerdictAccept {
@@ -402,7 +439,7 @@ func (f *Follower) batch(ctx context.Context, graph string, rules *Rules, at pos
 	}
 	about, err := json.Marshal([]any{at, b.verdict, b.index, b.keys})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sum := sha256.Sum256(about)
 	req.RequestID = "policy-" + hex.EncodeToString(sum[:16])
@@ -418,13 +455,13 @@ func (f *Follower) batch(ctx context.Context, graph string, rules *Rules, at pos
 		return now.record(o), nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", req.Reason, err)
+		return nil, fmt.Errorf("%s: %w", req.Reason, err)
 	}
 	if n := reply.Outcome.ChangedTotal; n > 0 {
 		f.decided.WithLabelValues(string(b.verdict)).Add(float64(n))
 		f.cfg.Log.Info("the policy decided", "graph", graph, "rule", req.Reason, "keys", n)
 	}
-	return nil
+	return reply.Outcome.Skipped, nil
 }
 
 // Wait returns when the policy of a graph decided what commits up to seq brought, when something hinders that, when the follower stops, or

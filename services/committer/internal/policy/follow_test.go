@@ -359,7 +359,8 @@ func TestCrashes(t *testing.T) {
 	asked := r.asked
 	require.NotEmpty(t, asked)
 	again := position{Mark: NewRules(r.sch).mark, Seq: 2, All: true}
-	require.NoError(t, r.Follower.batch(t.Context(), g, NewRules(r.sch), again, &batch{verdict: schema.VerdictReject, keys: asked[0].Keys}))
+	_, err := r.Follower.batch(t.Context(), g, NewRules(r.sch), again, &batch{verdict: schema.VerdictReject, keys: asked[0].Keys})
+	require.NoError(t, err)
 	require.Equal(t, asked[0], r.asked[len(r.asked)-1])
 	require.Len(t, r.records(), 7)
 }

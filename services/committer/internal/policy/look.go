@@ -2,11 +2,13 @@ package policy
 
 import (
 	"context"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/audit"
+	"github.com/factmill/factmill/services/committer/internal/candidates"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
@@ -78,4 +80,24 @@ func (rd reading) theirs(key string) (why string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// approvable counts the records of a key that could be approved, and says why the first one that could not fails.
+func (rd reading) approvable(ends *candidates.Ends, key string) (n int, why string, err error) {
+	err = rd.sn.CandidatesByKey(key, func(r store.CandidateRecord) error {
+		if r.State != api.StatePending {
+			return nil
+		}
+		not, err := ends.Check(&r)
+		if err != nil {
+			return err
+		}
+		if not == "" {
+			n++
+		} else if why == "" {
+			why, _, _ = strings.Cut(not, ":") // of a refused label, without what is wrong with it
+		}
+		return nil
+	})
+	return n, why, err
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/coverage"
@@ -128,7 +127,7 @@ func (t *trial) key(key string) error {
 		t.reply.People[o.Why]++
 	case o.Verdict == schema.VerdictAccept:
 		why := ""
-		if records, why, err = t.approvable(key); err != nil {
+		if records, why, err = t.rd.approvable(t.ends, key); err != nil {
 			return err
 		}
 		if records == 0 {
@@ -151,26 +150,6 @@ func (t *trial) key(key string) error {
 		c.Samples = append(c.Samples, key)
 	}
 	return nil
-}
-
-// approvable counts the records of a key that could be approved, and says why the first one that could not fails.
-func (t *trial) approvable(key string) (n int, why string, err error) {
-	err = t.rd.sn.CandidatesByKey(key, func(r store.CandidateRecord) error {
-		if r.State != api.StatePending {
-			return nil
-		}
-		not, err := t.ends.Check(&r)
-		if err != nil {
-			return err
-		}
-		if not == "" {
-			n++
-		} else if why == "" {
-			why, _, _ = strings.Cut(not, ":") // of a refused label, without what is wrong with it
-		}
-		return nil
-	})
-	return n, why, err
 }
 
 // end tells what fits nothing, and bounds the reply.
