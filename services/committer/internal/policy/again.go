@@ -13,21 +13,30 @@ const endpoint = "endpoint_"
 
 func waitingKey(key string) []byte { return append([]byte("w"), key...) }
 
+// waits is a page of what could not be approved, behind a key.
+func (f *Follower) waits(ctx context.Context, graph, key string) (keys []string, err error) {
+	var after []byte
+	if key != "" {
+		after = waitingKey(key)
+	}
+	err = f.deps.Store.Scan(graph, space, waitingKey(""), after, f.cfg.Page, func(k, _ []byte) error {
+		keys = append(keys, string(k[1:]))
+		return ctx.Err()
+	})
+	return keys, err
+}
+
 // again looks again at what the policy would approve and could not, for an end that was not there: behind each commit at one page of it, in
 // turns. Only what can be approved by now is asked for.
 func (f *Follower) again(ctx context.Context, graph string, rules *Rules, g *following, head uint64) error {
 	if g.retried == head {
 		return nil
 	}
-	var keys []string
-	var after []byte
-	if g.next != "" {
-		after = waitingKey(g.next)
+	keys, err := f.waits(ctx, graph, g.next)
+	if err == nil && len(keys) == 0 && g.next != "" {
+		g.next = ""
+		keys, err = f.waits(ctx, graph, "")
 	}
-	err := f.deps.Store.Scan(graph, space, waitingKey(""), after, f.cfg.Page, func(k, _ []byte) error {
-		keys = append(keys, string(k[1:]))
-		return ctx.Err()
-	})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 )
 
-// waits are the keys that are looked at again.
-func (r *room) waits() []string {
+// blocked are the keys that are looked at again.
+func (r *room) blocked() []string {
 	out := []string{}
 	require.NoError(r.t, r.st.Scan(g, space, waitingKey(""), nil, 0, func(k, _ []byte) error {
 		out = append(out, string(k[1:]))
@@ -27,7 +27,7 @@ func TestAgain(t *testing.T) {
 	r.read("a", "Person:Ada", "0.9 relation OWNS Ada > s1", "0.9 relation OWNS Ada > m1", "0.9 relation LIKES Ada > Bob", "0.9 property Ship.born Heron = 1815", "0.9 entity Mast m1", "0.9 relation OWNS Ada > never")
 	r.through()
 	all := []string{"property|born|heron|1815", "relation|likes|ada|bob", "relation|owns|ada|m1", "relation|owns|ada|never", "relation|owns|ada|s1"}
-	require.Equal(t, all, r.waits())
+	require.Equal(t, all, r.blocked())
 	require.Zero(t, count(r.states(), "approved"))
 	asked := len(r.asked)
 	r.read("x", "Person:Cy")
@@ -44,7 +44,7 @@ func TestAgain(t *testing.T) {
 	require.NoError(t, err)
 	r.through()
 	require.Equal(t, "approved", r.state("relation|owns|ada|m1"))
-	require.Equal(t, []string{"relation|owns|ada|never"}, r.waits())
+	require.Equal(t, []string{"relation|owns|ada|never"}, r.blocked())
 	for _, a := range r.records() {
 		require.Equal(t, a.Actor == "policy", a.Policy != nil)
 	}
@@ -52,20 +52,20 @@ func TestAgain(t *testing.T) {
 	// What went, what another policy is about, and what people have in hand is not looked at any more.
 	r.read("a", "Person:Ada")
 	r.through()
-	require.Empty(t, r.waits())
+	require.Empty(t, r.blocked())
 	r.read("a", "Person:Ada", "0.9 relation OWNS Ada > never")
 	r.through()
-	require.Len(t, r.waits(), 1)
+	require.Len(t, r.blocked(), 1)
 	r.put("{auto_accept: [{kind: entity, label: Other}]}")
 	r.through()
-	require.Empty(t, r.waits())
+	require.Empty(t, r.blocked())
 	r.put("{auto_accept: [{kind: relation}]}")
 	r.through()
-	require.Len(t, r.waits(), 1)
+	require.Len(t, r.blocked(), 1)
 	_, err = r.desk.Edit(t.Context(), g, api.ReviewEdit{ID: r.record("a", "relation|owns|ada|never").ID, Set: map[string]any{"target_text": "Bob"}, Actor: "eva"})
 	require.NoError(t, err)
 	r.through()
-	require.Empty(t, r.waits())
+	require.Empty(t, r.blocked())
 	require.Equal(t, "pending", r.state("relation|owns|ada|never"))
 }
 
@@ -79,14 +79,14 @@ func TestAgainInTurns(t *testing.T) {
 	}
 	r.read("a", items...)
 	r.through()
-	require.Len(t, r.waits(), 8)
+	require.Len(t, r.blocked(), 8)
 	r.read("b", "Person:End6", "Person:End7") // of the last page
 	for i := range 3 {
 		r.read("c", fmt.Sprintf("Person:Cy%d", i))
 		r.through()
 	}
 	require.Equal(t, []string{"approved", "approved"}, []string{r.state("relation|near|end6|end6"), r.state("relation|near|end7|end7")})
-	require.Len(t, r.waits(), 6)
+	require.Len(t, r.blocked(), 6)
 	var ends []string
 	for i := range 8 {
 		ends = append(ends, fmt.Sprintf("Person:End%d", i))
@@ -94,7 +94,7 @@ func TestAgainInTurns(t *testing.T) {
 	r.read("d", ends...)
 	r.through()
 	require.Equal(t, 8, count(r.states(), "approved"), "each page is a commit, behind which the next one's turn is")
-	require.Empty(t, r.waits())
+	require.Empty(t, r.blocked())
 	keys := []string{}
 	for _, a := range r.records() {
 		keys = append(keys, a.Key)
