@@ -44,7 +44,7 @@ type ReviewPolicyReply struct {
 	People map[string]int `json:"people"`
 	// Blocked counts keys that the policy would approve and cannot, by why, as an approval says it.
 	Blocked map[string]int `json:"blocked"`
-	// Unused are conditions that fit no record of the queue, the first 1000; UnusedTotal counts all.
+	// Unused are conditions of candidates that fit no record of the queue, the first 1000; UnusedTotal counts all.
 	Unused      []PolicyRule `json:"unused"`
 	UnusedTotal int          `json:"unused_total"`
 }

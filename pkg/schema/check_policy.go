@@ -77,14 +77,17 @@ func (b *builder) declares(c Condition) bool {
 		slices.ContainsFunc(b.schema.relations, func(r Relation) bool { return slices.ContainsFunc(r.Properties, named) }))
 }
 
+// OfCandidates says whether a condition can fit candidates: entities, relations and properties that are proposed, not facts that go.
+func (c Condition) OfCandidates() bool {
+	return (c.Kind == "" || c.Kind == KindEntity || c.Kind == KindRelation || c.Kind == "property") && (c.Deletes == nil || !*c.Deletes)
+}
+
 // fitsNothing says why no item that its list is for can meet a condition; "" when one can.
 func (c Condition) fitsNothing(list Verdict) string {
 	auto := list != VerdictManual
 	switch {
-	case auto && c.Kind != "" && c.Kind != KindEntity && c.Kind != KindRelation && c.Kind != "property":
-		return "only candidates (entity, relation, property) are decided by themselves, not kind " + c.Kind
-	case auto && c.Deletes != nil && *c.Deletes:
-		return "no candidate deletes anything, so deletes: true is for manual"
+	case auto && (c.Kind == "match" || c.Kind == "conflict" || c.Kind == "job"):
+		return "only candidates (entity, relation, property) and stale facts are decided by themselves, not kind " + c.Kind
 	case c.Sensitive != nil && *c.Sensitive && (c.Kind == KindEntity || c.Kind == KindRelation):
 		return "only a property is sensitive, not kind " + c.Kind
 	case list == VerdictAccept && c.Reason == reasonPolicy:

@@ -97,7 +97,7 @@ func TestNewPolicy(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	for _, review := range []string{"", "{manual: [{kind: entity}], stale: keep}"} {
+	for _, review := range []string{"", "{manual: [{kind: entity}], stale: keep, auto_reject: [{deletes: true}], auto_accept: [{kind: stale}]}"} {
 		r.put(review)
 		require.Zero(t, r.through())
 		require.Nil(t, row(), "nothing is written without conditions that decide")

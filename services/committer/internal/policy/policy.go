@@ -62,8 +62,10 @@ func (r *Rules) lists() []list {
 	return []list{{schema.VerdictReject, r.review.AutoReject}, {schema.VerdictManual, r.review.Manual}, {schema.VerdictAccept, r.review.AutoAccept}}
 }
 
-// Decide says whether the policy decides anything by itself.
-func (r *Rules) Decide() bool { return len(r.review.AutoReject)+len(r.review.AutoAccept) > 0 }
+// Decide says whether the policy decides any candidate by itself.
+func (r *Rules) Decide() bool {
+	return slices.ContainsFunc(r.review.AutoReject, schema.Condition.OfCandidates) || slices.ContainsFunc(r.review.AutoAccept, schema.Condition.OfCandidates)
+}
 
 // item is what a condition looks at in a record of a document of these scopes.
 func (r *Rules) item(c *store.CandidateRecord, scopes []string) schema.Item {

@@ -156,7 +156,7 @@ func (t *trial) key(key string) error {
 func (t *trial) end() api.ReviewPolicyReply {
 	r := t.reply
 	for _, c := range r.Conditions {
-		if c.Fits == 0 {
+		if c.Fits == 0 && c.Condition.OfCandidates() {
 			r.Unused = append(r.Unused, c.PolicyRule)
 		}
 	}

@@ -25,7 +25,7 @@ func TestTry(t *testing.T) {
 	r.read("b", "0.1 entity Mast m1", "0.9 entity Mast m3")
 	_, err := r.desk.Edit(t.Context(), g, api.ReviewEdit{ID: r.record("a", "entity|mast|m2").ID, Set: map[string]any{"label": "Spar"}, Actor: "eva"})
 	require.NoError(t, err)
-	const review = `{version: "9", auto_reject: [{kind: entity, max_confidence: 0.3}, {label: NONE}], manual: [{sensitive: true}], auto_accept: [{min_confidence: 0.8}]}`
+	const review = `{version: "9", auto_reject: [{kind: entity, max_confidence: 0.3}, {label: NONE}], manual: [{sensitive: true}], auto_accept: [{min_confidence: 0.8}, {deletes: true}]}`
 	file := strings.Replace(types, "name: t", "name: tried", 1) + "review: " + review
 	raw, err := json.Marshal(file)
 	require.NoError(t, err)
@@ -43,8 +43,9 @@ func TestTry(t *testing.T) {
 			{PolicyRule: rule("auto_reject", 1), Condition: schema.Condition{Label: "NONE"}, Samples: []string{}},
 			{PolicyRule: rule("manual", 0), Condition: schema.Condition{Sensitive: &yes}, Fits: 1, Keys: 1, Records: 1, Samples: []string{"property|born|ada|1815"}},
 			{PolicyRule: rule("auto_accept", 0), Condition: schema.Condition{MinConfidence: &high}, Fits: 7, Keys: 2, Records: 2, Blocked: 2, Samples: []string{"entity|saw|s1"}},
+			{PolicyRule: rule("auto_accept", 1), Condition: schema.Condition{Deletes: &yes}, Samples: []string{}},
 		},
-		ConditionsTotal: 4,
+		ConditionsTotal: 5,
 		People:          map[string]int{"manual": 2, "no_condition": 1, "edited": 1, "differ": 1},
 		Blocked:         map[string]int{"label_refused": 1, "endpoint_unresolved": 1},
 		Unused:          []api.PolicyRule{rule("auto_reject", 1)}, UnusedTotal: 1,
@@ -62,7 +63,7 @@ func TestTry(t *testing.T) {
 
 	none, err := r.Try(t.Context(), "elsewhere", api.ReviewPolicy{})
 	require.NoError(t, err)
-	require.Equal(t, []any{uint64(0), 0, 4}, []any{none.Seq, none.Keys, len(none.Conditions)})
+	require.Equal(t, []any{uint64(0), 0, 5}, []any{none.Seq, none.Keys, len(none.Conditions)})
 	many := api.MaxPolicySamples + 1
 	for _, bad := range []api.ReviewPolicy{{Limit: &many}, {Schema: json.RawMessage(`"entities: 3"`)}} {
 		_, err := r.Try(t.Context(), g, bad)

@@ -45,7 +45,7 @@ const (
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
 	spaceFeed     = '>' // sequence, part → job, entities and chunks that it touched
-	spaceCandFeed = '&' // sequence, part → ids of candidate records that wait since, or went
+	spaceCandFeed = '+' // sequence, part → ids of candidate records that wait since, or went
 	spaceFeedTrim = '<' // → sequence up to which rows of the feed were taken away
 	spaceJournal  = 'j' // sequence, batch → keys
 	spaceCurrent  = 'u' // → current sequence
