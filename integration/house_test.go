@@ -76,7 +76,7 @@ var may = map[string][]string{
 	"pkg/events":       {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
 	"pkg/bundle":       {"pkg/events", "pkg/graph"},
 	"pkg/plan":         {"pkg/fingerprint"},
-	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch", "pkg/plan"},
+	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch", "pkg/plan", "pkg/schema"},
 	"pkg/bus":          {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
 	"pkg/coverage":     {"pkg/api", "pkg/graph", "pkg/schema"},
 	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events"},

@@ -16,7 +16,7 @@ func (c *cli) reviewCmd() *cobra.Command {
 	return parent("review", "Look at what waits for a person", `Everything that the schema or a confidence threshold kept out of the graph waits here as a candidate, grouped by what it says; and pairs
 of entities that may be one wait as matches; properties of which documents say several values as conflicts; facts that a document's new version does not state any more as stale facts.`,
 		c.reviewListCmd(), c.reviewShowCmd(), c.reviewNextCmd(), c.reviewApproveCmd(), c.reviewRejectCmd(), c.reviewEditCmd(), c.reviewPruneCmd(), c.reviewUndoCmd(),
-		c.reviewPatchCmd(), c.reviewConvertCmd(), c.reviewSearchCmd(), c.reviewAuditCmd(), c.reviewStatsCmd())
+		c.reviewPatchCmd(), c.reviewConvertCmd(), c.reviewSearchCmd(), c.reviewPolicyCmd(), c.reviewAuditCmd(), c.reviewStatsCmd())
 }
 
 func (c *cli) reviewListCmd() *cobra.Command {

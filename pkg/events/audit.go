@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 // Decisions of an Audit.
@@ -51,7 +53,29 @@ type Audit struct {
 	Item json.RawMessage `json:"item,omitempty"`
 	// Edited is what an edit made of it.
 	Edited json.RawMessage `json:"edited,omitempty"`
-	Seq    uint64          `json:"commit_seq"`
+	// Policy is what an automatic decision went by; absent where somebody decided.
+	Policy *AuditPolicy `json:"policy,omitempty"`
+	Seq    uint64       `json:"commit_seq"`
+}
+
+// AuditPolicy says by which rules, and on what, the policy decided.
+type AuditPolicy struct {
+	Version     string `json:"version,omitempty"` // of the schema's review section
+	Fingerprint string `json:"fingerprint"`       // of the same
+	// Rules are the conditions that the item's records met, in order: each record met one of them first.
+	Rules             []AuditRule `json:"rules"`
+	Schema            string      `json:"schema"`
+	SchemaVersion     string      `json:"schema_version"`
+	SchemaFingerprint string      `json:"schema_fingerprint"`
+	// Extractions are the extraction fingerprints (schema, prompt, model, validator) of the records, sorted; of many the first ones.
+	Extractions []string `json:"extraction_fingerprints"`
+}
+
+// AuditRule is a condition of the policy: which one of which list, and what it said then.
+type AuditRule struct {
+	List      string           `json:"list"` // auto_reject, auto_accept
+	Index     int              `json:"index"`
+	Condition schema.Condition `json:"condition"`
 }
 
 // Where implements Event.

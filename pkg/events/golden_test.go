@@ -12,6 +12,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/pkg/settings"
 )
 
@@ -35,6 +36,7 @@ func samples() map[string]struct {
 	subject, id string
 } {
 	r := ref()
+	half := 0.5
 	text := "Ada Lovelace worked for Acme Ltd."
 	chunks := []graph.Chunk{{Start: 0, End: len(text), Content: "text", Tokens: 7, Heading: []string{"Lives"}}}
 	type s = struct {
@@ -80,6 +82,11 @@ func samples() map[string]struct {
 			Key: "match|e1|e2", ItemID: "m1", Decision: events.DecisionSame, Actor: "eva", Reason: "one firm", Before: "pending", After: "approved",
 			Item: json.RawMessage(`{"method":"acronym"}`), Seq: 8},
 			"factmill.default.audit", "default:audit:a1"},
+		"audit_policy": {&events.Audit{Record: "a2", Graph: "default", No: 3, Prev: "a1", At: "2024-05-01T12:00:00Z", Operation: "policy-1", RequestID: "policy-1", Kind: "entity",
+			Key: "entity|mission|apollo 11", ItemID: "c1", Decision: events.DecisionReject, Actor: "policy", Reason: "auto_reject[0] of policy 3 (5f0c)", Before: "pending", After: "rejected",
+			Policy: &events.AuditPolicy{Version: "3", Fingerprint: "5f0c", Rules: []events.AuditRule{{List: "auto_reject", Condition: schema.Condition{Kind: "entity", Label: "Mission", MaxConfidence: &half}}},
+				Schema: "s", SchemaVersion: "2", SchemaFingerprint: "00aa", Extractions: []string{"ee01"}}, Seq: 9},
+			"factmill.default.audit", "default:audit:a2"},
 		"dead": {&events.Dead{Graph: "default", Stage: "chunker", Job: "j42", Doc: r.Token, Subject: "factmill.default.doc.loaded.j42." + r.Token,
 			Stream: "FACTMILL_LOADED", Seq: 5, Attempts: 20, Code: "panic", Error: "boom", Body: []byte("{}")},
 			"factmill.default.dead.chunker.j42." + r.Token, "dead:FACTMILL_LOADED:5"},
@@ -191,11 +198,16 @@ func TestAuditRecordsAreChained(t *testing.T) {
 	seen := map[string]bool{first.Record: true}
 	b := a
 	b.Actor = "eve"
+	ruled := func(index int) events.Audit {
+		x := a
+		x.Policy = &events.AuditPolicy{Rules: []events.AuditRule{{List: "auto_reject", Index: index}}}
+		return x
+	}
 	for _, x := range []struct {
 		rec  events.Audit
 		no   uint64
 		prev string
-	}{{a, 2, ""}, {a, 1, first.Record}, {b, 1, ""}} {
+	}{{a, 2, ""}, {a, 1, first.Record}, {b, 1, ""}, {ruled(0), 1, ""}, {ruled(1), 1, ""}} {
 		r, err := x.rec.Sealed(x.no, x.prev)
 		require.NoError(t, err)
 		require.False(t, seen[r.Record], "%+v", r)

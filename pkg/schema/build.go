@@ -330,27 +330,3 @@ func (b *builder) rules() {
 		return len(r.Phrases)+len(r.InversePhrases) == 0
 	})
 }
-
-// conditions warns of policy for types that are not declared; rejecting those is what auto_reject is good for.
-func (b *builder) conditions() {
-	if b.draft.broken {
-		return
-	}
-	for _, list := range []struct {
-		path       string
-		conditions []Condition
-	}{{"review.manual", b.draft.review.Manual}, {"review.auto_accept", b.draft.review.AutoAccept}} {
-		for i, c := range list.conditions {
-			known := true
-			switch c.Kind {
-			case KindEntity:
-				known = b.byName[c.Label] != nil
-			case KindRelation:
-				_, known = b.schema.relationAt[c.Label]
-			}
-			if c.Label != "" && !known {
-				b.warn(at(list.path, i), "%s is not declared", quote(c.Label))
-			}
-		}
-	}
-}

@@ -88,7 +88,7 @@ review:
 		{"deletes", Item{Kind: "stale", Label: "OWNS", Deletes: true}, VerdictManual, 2},
 		{"no delete", Item{Kind: "relation", Label: "OWNS"}, VerdictNone, -1},
 		{"a delete is no extraction", Item{Kind: "relation", Label: "MARRIED_TO", Deletes: true}, VerdictNone, -1},
-		{"scope", Item{Kind: "entity", Label: "Person", Scope: "secret"}, VerdictManual, 3},
+		{"scope", Item{Kind: "entity", Label: "Person", Scopes: []string{"open", "secret"}}, VerdictManual, 3},
 		{"reason", Item{Kind: "relation", Label: "OWNS", Reasons: []string{"below_relation_cut", "off_pattern"}}, VerdictManual, 4},
 		{"accept", Item{Kind: "entity", Label: "Location", Confidence: 0.9, Scored: true, Extractors: []string{"llm", "rules"}}, VerdictAccept, 0},
 		{"other extractor", Item{Kind: "entity", Label: "Location", Confidence: 0.9, Scored: true, Extractors: []string{"llm"}}, VerdictNone, -1},

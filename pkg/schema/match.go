@@ -11,7 +11,7 @@ type Item struct {
 	Reasons    []string
 	Assertion  string
 	Extractors []string
-	Scope      string
+	Scopes     []string // of its document; a condition on a scope fits when any is that
 	Sensitive  bool
 	Deletes    bool // the item would remove a fact
 }
@@ -38,7 +38,7 @@ func (c Condition) Fits(it Item) bool {
 		c.Reason != "" && !slices.Contains(it.Reasons, c.Reason),
 		c.Assertion != "" && c.Assertion != it.Assertion,
 		c.Extractor != "" && !slices.Contains(it.Extractors, c.Extractor),
-		c.Scope != "" && c.Scope != it.Scope,
+		c.Scope != "" && !slices.Contains(it.Scopes, c.Scope),
 		c.Sensitive != nil && *c.Sensitive != it.Sensitive,
 		(c.Deletes != nil && *c.Deletes) != it.Deletes:
 		return false

@@ -194,6 +194,36 @@ func TestAliases(t *testing.T) {
 	require.Contains(t, problems(t, "a: &a [*a, *a]\n", nil)[0].Message, "nested deeper than 32")
 }
 
+// Conditions that can never decide anything, or never mean what they say, are told apart from those that may.
+func TestPolicyWarnings(t *testing.T) {
+	of := func(review string) (out []string) {
+		s := parse(t, "entities: {A: {description: a, properties: {born: {type: date, description: d}}}}\nrelations: {R: {patterns: 'A->A', description: r, properties: {since: {type: date, description: d}}}}\nreview: "+review)
+		for _, w := range s.Warnings() {
+			out = append(out, w.Path+": "+w.Message)
+		}
+		return out
+	}
+	for _, c := range []struct{ review, want string }{
+		{"{auto_accept: [{kind: entity, label: a, min_confidence: 0.8}, {kind: property, label: born}, {kind: property, label: SINCE}, {label: R}, {label: born}]}", ""},
+		{"{auto_accept: [{kind: property, label: died}]}", `review.auto_accept[0]: "died" is not declared`},
+		{"{manual: [{label: Q}]}", `review.manual[0]: "Q" is not declared`},
+		{"{auto_reject: [{label: Q}]}", ""},
+		{"{auto_reject: [{kind: match, min_confidence: 0.9}]}", "review.auto_reject[0]: fits nothing: only candidates (entity, relation, property) and stale facts are decided by themselves, not kind match"},
+		{"{auto_accept: [{deletes: true}, {kind: stale}], manual: [{kind: job}]}", ""},
+		{"{auto_accept: [{kind: entity, sensitive: true}]}", "review.auto_accept[0]: fits nothing: only a property is sensitive, not kind entity"},
+		{"{auto_accept: [{reason: policy}]}", "review.auto_accept[0]: fits nothing: what came for the reason policy was asked for by a manual condition, and waits for people"},
+		{"{auto_accept: [{kind: entity, label: A, min_confidence: 0.9}], manual: [{kind: entity, min_confidence: 0.8}]}", "review.auto_accept[0]: decides nothing: review.manual[0] fits all that it fits, and comes first"},
+		{"{auto_accept: [{kind: entity, label: A}], manual: [{kind: entity, label: A, min_confidence: 0.8}]}", ""},
+		{"{auto_accept: [{kind: entity, max_confidence: 0.9}], auto_reject: [{kind: entity, max_confidence: 0.8}]}", ""},
+		{"{auto_accept: [{kind: entity, max_confidence: 0.7}], auto_reject: [{label: b}, {kind: entity, max_confidence: 0.8}]}", "review.auto_accept[0]: decides nothing: review.auto_reject[1] fits all that it fits, and comes first"},
+		{"{auto_reject: [{kind: entity}, {kind: entity, reason: limit, assertion: explicit, extractor: llm, scope: x, sensitive: false}]}", "review.auto_reject[1]: decides nothing: review.auto_reject[0] fits all that it fits, and comes first"},
+		{"{auto_reject: [{kind: property}], manual: [{kind: property, sensitive: true}]}", "review.manual[0]: what it asks people about is rejected: review.auto_reject[0] fits all that it fits, and comes first"},
+		{"{auto_accept: [{scope: a}, {reason: limit}, {extractor: x}, {assertion: opinion}], manual: [{scope: b}, {reason: off_pattern}, {extractor: y}, {assertion: inferred}, {deletes: true}]}", ""},
+	} {
+		require.Equal(t, c.want, strings.Join(of(c.review), "\n"), c.review)
+	}
+}
+
 // list is the middle of a long list.
 func list(n int) string {
 	var out strings.Builder

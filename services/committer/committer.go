@@ -23,6 +23,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/matches"
 	"github.com/factmill/factmill/services/committer/internal/operations"
 	"github.com/factmill/factmill/services/committer/internal/outbox"
+	"github.com/factmill/factmill/services/committer/internal/policy"
 	"github.com/factmill/factmill/services/committer/internal/query"
 	"github.com/factmill/factmill/services/committer/internal/registry"
 	"github.com/factmill/factmill/services/committer/internal/stale"
@@ -49,6 +50,7 @@ type Service struct {
 	links      *links.Linker
 	matches    *matches.Desk
 	candidates *candidates.Desk
+	policy     *policy.Follower
 	conflicts  *conflicts.Desk
 	stale      *stale.Desk
 	space      *space
@@ -111,6 +113,10 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	})
 	s.stale = stale.New(stale.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.conflicts = conflicts.New(conflicts.Deps{Store: st, Schemas: s.graphs, Operations: s.ops, Committed: s.committed, Now: deps.Now})
+	s.policy, err = policy.New(policy.Config{Log: deps.Log}, policy.Deps{Store: st, Schemas: s.graphs, Desk: s.candidates, Metrics: deps.Metrics})
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
@@ -142,6 +148,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		},
 		"jobs":    s.jobs.Run,
 		"links":   s.links.Run,
+		"policy":  s.policy.Run,
 		"vectors": s.space.Run,
 		"outbox":  s.outbox.Run,
 		"dead":    s.dead.Run,
@@ -171,11 +178,12 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// committed is told of every graph that has news: events to publish, and perhaps names to compare.
+// committed is told of every graph that has news: events to publish, and perhaps names to compare, and candidates to decide.
 func (s *Service) committed(graph string) {
 	s.outbox.Notify(graph)
 	s.links.Notify(graph)
 	s.space.Notify(graph)
+	s.policy.Notify(graph)
 }
 
 // requestLimit of verbs; jobs.get may wait that long.

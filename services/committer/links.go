@@ -23,10 +23,13 @@ func (j judge) Judge(ctx context.Context, graph string, req api.JudgeRequest) (r
 	return reply, j.conn.Request(ctx, events.Root+"."+graph+".match.judge", req, &reply)
 }
 
-// through waits until the names of a committed job are compared.
+// through waits until the names of a committed job are compared, and the policy decided its candidates.
 func (s *Service) through(ctx context.Context, st api.JobStatus) (api.JobStatus, error) {
 	if st.State == api.JobCommitted && st.CommitSeq > 0 {
 		s.links.Wait(ctx, st.Graph, st.Job, st.CommitSeq)
+		if err := s.policy.Wait(ctx, st.Graph, st.CommitSeq); err != nil && ctx.Err() == nil { // it is tried again, and the job is committed
+			s.log.Debug("the policy is behind", "graph", st.Graph, "job", st.Job, "error", err)
+		}
 	}
 	return s.linked(st)
 }

@@ -114,6 +114,15 @@ func (s *Service) settingsPut(ctx context.Context, graph string, req api.Setting
 	return r, err
 }
 
+// schemaPut puts a schema; its policy goes over what waits.
+func (s *Service) schemaPut(ctx context.Context, graph string, req api.SchemaPut) (api.SchemaReply, error) {
+	r, err := s.graphs.SchemaPut(ctx, graph, req)
+	if err == nil {
+		s.policy.Notify(graph)
+	}
+	return r, err
+}
+
 // serve answers in two pools: verbs that may wait for a job never hold up the others.
 func (s *Service) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -223,7 +232,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("vectors", "status", verb(bare(s.vectorsStatus))),
 		long(endpoint("vectors", "reembed", verb(bare(s.reembed)))),
 		endpoint("schema", "get", verb(g.SchemaGet)),
-		endpoint("schema", "put", verb(g.SchemaPut)),
+		endpoint("schema", "put", verb(s.schemaPut)),
 		endpoint("schema", "history", verb(bare(g.SchemaHistory))),
 		endpoint("settings", "get", verb(bare(g.SettingsGet))),
 		endpoint("settings", "put", verb(s.settingsPut)),
@@ -241,6 +250,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		waiting(endpoint("candidates", "undo", verb(s.candidates.Undo))),
 		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
 		endpoint("candidates", "patch", verb(s.candidates.Patch)),
+		waiting(long(endpoint("candidates", "policy", verb(s.policy.Try)))),
 		waiting(long(endpoint("candidates", "convert", verb(s.candidates.Convert)))),
 		long(endpoint("decisions", "list", verb(s.candidates.Audit))),
 		endpoint("stale", "list", verb(s.stale.List)),

@@ -40,6 +40,7 @@ type Committer interface {
 	Prune(ctx context.Context, graph string, req api.ReviewPrune) (api.ReviewPruneReply, error)
 	UndoCandidate(ctx context.Context, graph string, req api.CandidatesUndo) (api.DecideReply, error)
 	Audit(ctx context.Context, graph string, req api.ReviewAudit) (api.ReviewAuditReply, error)
+	Policy(ctx context.Context, graph string, req api.ReviewPolicy) (api.ReviewPolicyReply, error)
 }
 
 // desk answers the review verbs out of one read model a graph. A graph's model is loaded when it is first asked for.

@@ -97,6 +97,11 @@ func (c *deskOfMatches) Prune(_ context.Context, _ string, req api.ReviewPrune) 
 	return api.ReviewPruneReply{Seq: 10, Matched: []string{}}, nil
 }
 
+func (c *deskOfMatches) Policy(_ context.Context, _ string, req api.ReviewPolicy) (api.ReviewPolicyReply, error) {
+	c.passed = append(c.passed, req)
+	return api.ReviewPolicyReply{Seq: 10}, nil
+}
+
 func (c *deskOfMatches) UndoCandidate(_ context.Context, _ string, req api.CandidatesUndo) (api.DecideReply, error) {
 	c.passed = append(c.passed, req)
 	return api.DecideReply{Seq: 10}, nil
@@ -453,9 +458,12 @@ func TestCandidateDecisionsAreForwarded(t *testing.T) {
 	do(d.reject, `{"query":{"state":"approved","schema":"current","include_covered":true},"actor":"eva"}`)
 	do(d.undo, `{"decision":"rec","actor":"bo","reason":"slip"}`)
 	do(d.prune, `{"rejected":true,"pending_below_count":3,"apply":true}`)
+	require.Equal(t, uint64(10), do(d.policy, `{"schema":"name: x","limit":2}`).(api.ReviewPolicyReply).Seq)
+	_, err := d.policy(t.Context(), "g", []byte(`{"try":"x"}`))
+	require.ErrorContains(t, err, "try")
 	edited := do(d.edit, `{"id":"c1","set":{"label":"M"},"actor":"eva"}`).(api.ReviewEditReply)
 	require.Equal(t, []any{"entity|l|1", "rec", "eva"}, []any{edited.Item.Key, edited.Record, edited.History[0].Actor})
-	three := 3
+	two, three := 2, 3
 	require.Equal(t, []any{
 		api.CandidatesDecide{Keys: []string{"entity|l|1"}, Decision: "approve", Actor: "eva", Reason: "r", RequestID: "x", Revision: 4},
 		api.CandidatesDecide{IDs: []string{"c1", "gone"}, Decision: "reject", Actor: "eva"},
@@ -464,6 +472,7 @@ func TestCandidateDecisionsAreForwarded(t *testing.T) {
 		api.CandidatesDecide{Query: &api.CandidateFilter{States: []string{"approved"}}, Decision: "reject", Actor: "eva"},
 		api.CandidatesUndo{Record: "rec", Actor: "bo", Reason: "slip"},
 		api.ReviewPrune{Rejected: true, PendingBelowCount: &three, Apply: true},
+		api.ReviewPolicy{Schema: json.RawMessage(`"name: x"`), Limit: &two},
 		api.ReviewEdit{ID: "c1", Set: map[string]any{"label": "M"}, Actor: "eva"},
 	}, c.passed)
 	require.Empty(t, c.decided)

@@ -109,12 +109,12 @@ func (s *Service) follow(m *nats.Msg) {
 func (s *Service) endpoints() []bus.Endpoint {
 	verbs := map[string]func(context.Context, string, []byte) (any, error){
 		"list": s.desk.list, "show": s.desk.show, "stats": s.desk.stats, "approve": s.desk.approve, "reject": s.desk.reject, "undo": s.desk.undo,
-		"edit": s.desk.edit, "prune": s.desk.prune, "audit": s.desk.audit, "patch": s.desk.patch, "convert": s.desk.convert,
+		"edit": s.desk.edit, "prune": s.desk.prune, "audit": s.desk.audit, "patch": s.desk.patch, "convert": s.desk.convert, "policy": s.desk.policy,
 	}
 	out := []bus.Endpoint{{Name: "query-candidates", Subject: events.Root + ".*.query.candidates", Handler: answer(s.desk.search)}}
-	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch", "convert"} {
+	for _, name := range []string{"list", "show", "stats", "approve", "reject", "undo", "edit", "prune", "audit", "patch", "convert", "policy"} {
 		limit := time.Duration(0)
-		if name == "audit" || name == "convert" { // which may read the whole chain, or change much
+		if name == "audit" || name == "convert" || name == "policy" { // which may read the whole chain or queue, or change much
 			limit = time.Hour
 		}
 		out = append(out, bus.Endpoint{Name: "review-" + name, Subject: events.Root + ".*.review." + name, Limit: limit, Handler: answer(verbs[name])})

@@ -89,6 +89,8 @@ func checkWho(actor, reason string) error {
 		return api.Errorf(400, "bad_value", "actor is missing: say who decides")
 	case len(actor) > api.MaxActor || !utf8.ValidString(actor) || strings.ContainsFunc(actor, unicode.IsControl):
 		return api.Errorf(400, "bad_value", "actor must be a name of at most %d bytes, without control characters", api.MaxActor)
+	case strings.EqualFold(strings.TrimSpace(actor), api.ActorPolicy):
+		return api.Errorf(400, "bad_value", "actor is %q: so are the decisions of the policy signed; say who you are", actor)
 	case len(reason) > api.MaxReason || !utf8.ValidString(reason):
 		return api.Errorf(400, "bad_value", "reason must be a text of at most %d bytes", api.MaxReason)
 	}

@@ -36,7 +36,7 @@ func check(req api.CandidatesDecide) error {
 			return api.Errorf(400, "bad_value", "%.120q is no candidate's key", k)
 		}
 	}
-	return checkWho(req.Actor, req.Reason)
+	return nil
 }
 
 // progress is how far a request got: what it did until now, and the key that it goes on behind.
@@ -49,10 +49,22 @@ type progress struct {
 
 // Decide answers candidates.decide.
 func (d *Desk) Decide(ctx context.Context, graph string, req api.CandidatesDecide) (reply api.DecideReply, err error) {
+	if err := checkWho(req.Actor, req.Reason); err != nil {
+		return reply, err
+	}
+	return d.DecideBy(ctx, graph, req, nil)
+}
+
+// Ruling says, in the commit of a decision, whether the policy decides so about a key, and by what, as the audit record has it; nil: the
+// key is left alone.
+type Ruling func(sn *store.Snapshot, key string) (*events.AuditPolicy, error)
+
+// DecideBy is Decide for the policy: the ruling (nil: none) is asked about each key when nobody else changes the graph any more.
+func (d *Desk) DecideBy(ctx context.Context, graph string, req api.CandidatesDecide, ruling Ruling) (reply api.DecideReply, err error) {
 	if err := check(req); err != nil {
 		return reply, err
 	}
-	w := &deciding{desk: d, graph: graph, req: req}
+	w := &deciding{desk: d, graph: graph, req: req, ruling: ruling}
 	if req.Query != nil {
 		if w.filter, err = d.newFilter(graph, *req.Query); err != nil {
 			return reply, err
@@ -86,6 +98,7 @@ type deciding struct {
 	graph  string
 	req    api.CandidatesDecide
 	filter filter
+	ruling Ruling // nil: people decide
 	at     progress
 }
 
@@ -217,6 +230,17 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 	if err := w.revision(c, t.key); err != nil {
 		return 0, err
 	}
+	var policy *events.AuditPolicy
+	if w.ruling != nil {
+		var err error
+		if policy, err = w.ruling(c.sn, t.key); err != nil {
+			return 0, err
+		}
+		if policy == nil {
+			w.skip(t.asked, api.SkippedPolicy)
+			return 0, nil
+		}
+	}
 	was, decided, err := c.sn.Decision(t.key)
 	if err != nil {
 		return 0, err
@@ -258,7 +282,10 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 	if decided {
 		before = was.State
 	}
-	_, err = c.record(t.key, v.seen.id(), w.req.Decision, before, state, v.seen)
+	a, err := c.record(t.key, v.seen.id(), w.req.Decision, before, state, v.seen)
+	if err == nil {
+		a.Policy = policy
+	}
 	return moved, err
 }
 

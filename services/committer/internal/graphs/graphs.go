@@ -112,6 +112,9 @@ func (g *Graphs) active(name string) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
+// Revision is the graph's active schema revision; 0 when the graph does not exist.
+func (g *Graphs) Revision(name string) (uint64, error) { return g.active(name) }
+
 // SchemaGet answers schema.get. A graph that does not exist yet answers with the default schema, revision 0.
 func (g *Graphs) SchemaGet(_ context.Context, name string, req api.SchemaGet) (api.SchemaReply, error) {
 	active, err := g.active(name)

@@ -32,24 +32,19 @@ func stalePolicy(s *schema.Schema) func(store.StaleFact) string {
 
 // staleVerdict is what a condition says: rejecting the item keeps the fact, accepting it withdraws it; "" when none fits.
 func staleVerdict(review schema.Review, kind string, f store.StaleFact, sensitive bool) string {
-	it := schema.Item{Kind: kind, Label: f.Label, Confidence: f.Confidence, Scored: true, Extractors: f.Extractors, Sensitive: sensitive, Deletes: true}
-	scopes, assertions := f.Scope, f.Assertions
-	if len(scopes) == 0 {
-		scopes = []string{""}
-	}
+	it := schema.Item{Kind: kind, Label: f.Label, Confidence: f.Confidence, Scored: true, Extractors: f.Extractors, Scopes: f.Scope, Sensitive: sensitive, Deletes: true}
+	assertions := f.Assertions
 	if len(assertions) == 0 {
 		assertions = []string{""}
 	}
-	for _, it.Scope = range scopes {
-		for _, it.Assertion = range assertions {
-			switch v, _ := review.Decide(it); v {
-			case schema.VerdictReject:
-				return store.StaleKeep
-			case schema.VerdictManual:
-				return store.StaleReview
-			case schema.VerdictAccept:
-				return store.StaleWithdraw
-			}
+	for _, it.Assertion = range assertions {
+		switch v, _ := review.Decide(it); v {
+		case schema.VerdictReject:
+			return store.StaleKeep
+		case schema.VerdictManual:
+			return store.StaleReview
+		case schema.VerdictAccept:
+			return store.StaleWithdraw
 		}
 	}
 	return ""

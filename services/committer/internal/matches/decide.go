@@ -36,6 +36,8 @@ func check(req api.MatchDecide) error {
 		return api.Errorf(413, "too_large", "there are %d matches: at most %d a request", len(req.IDs)+len(req.Keys), api.MaxDecided)
 	case strings.TrimSpace(req.Actor) == "":
 		return api.Errorf(400, "bad_value", "actor is missing: say who decides")
+	case strings.EqualFold(strings.TrimSpace(req.Actor), api.ActorPolicy):
+		return api.Errorf(400, "bad_value", "actor is %q: so are the decisions of the policy signed; say who you are", req.Actor)
 	case len(req.Actor) > api.MaxActor || !plain(req.Actor):
 		return api.Errorf(400, "bad_value", "actor must be a name of at most %d bytes, without control characters", api.MaxActor)
 	case len(req.Reason) > api.MaxReason || !utf8.ValidString(req.Reason):

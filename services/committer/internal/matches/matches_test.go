@@ -356,7 +356,7 @@ func TestDecide(t *testing.T) {
 			{IDs: []string{ltd}, Decision: "same"}, {IDs: []string{ltd}, Decision: "same", Actor: " \t"},
 			{IDs: []string{ltd}, Decision: "same", Actor: "a\nb"}, {IDs: []string{ltd}, Decision: "same", Actor: strings.Repeat("a", 201)},
 			{IDs: []string{ltd}, Decision: "same", Actor: "a", Reason: strings.Repeat("a", 2001)}, {IDs: []string{ltd}, Decision: "maybe", Actor: "a"},
-			{IDs: []string{ltd}, Actor: "a"}, {Decision: "same", Actor: "a"}, {IDs: []string{ltd}, Keys: []string{"x"}, Decision: "same", Actor: "a"},
+			{IDs: []string{ltd}, Actor: "a"}, {IDs: []string{ltd}, Decision: "same", Actor: " Policy"}, {Decision: "same", Actor: "a"}, {IDs: []string{ltd}, Keys: []string{"x"}, Decision: "same", Actor: "a"},
 			{Query: &q, Decision: "undo", Actor: "a"}, {Record: "x", Decision: "same", Actor: "a"}, {Query: &q, Revision: new(uint64(1)), Decision: "same", Actor: "a"},
 			{Query: &api.MatchFilter{States: []string{"so-so"}}, Decision: "same", Actor: "a"},
 		},

@@ -82,6 +82,9 @@ func (t *Txn) putRecord(doc id, was, now *CandidateRecord) error {
 		}
 		group = encodeGroup(now)
 	}
+	if err := t.feedCandidate(was, now); err != nil {
+		return err
+	}
 	t.put(candKey(t.g.id, doc, k), row)
 	t.put(candGroupKey(t.g.id, k, doc), group)
 	t.docCands[doc] = append(t.docCands[doc], k)

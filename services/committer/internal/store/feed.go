@@ -123,7 +123,7 @@ func (s *Store) Feed(ctx context.Context, graph string, seq uint64, offset, limi
 
 func (s *Store) feedTrimmed(g uint32) (uint64, error) { return s.readNumber(newKey(g, spaceFeedTrim)) }
 
-// TrimFeed takes the feed's rows of commits up to seq away.
+// TrimFeed takes the rows of both feeds, of commits up to seq, away.
 func (s *Store) TrimFeed(ctx context.Context, graph string, seq uint64) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -139,15 +139,16 @@ func (s *Store) TrimFeed(ctx context.Context, graph string, seq uint64) error {
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	prefix := newKey(g.id, spaceFeed)
-	err = s.scanRaw(prefix, nil, func(k, _ []byte) error {
-		base, _, _ := splitRow(k)
-		r := readKey(base)
-		if r.u64() > seq {
-			return ErrStop
-		}
-		return b.Delete(append([]byte(nil), k...), nil)
-	})
+	for _, prefix := range []key{newKey(g.id, spaceFeed), newKey(g.id, spaceCandFeed)} {
+		err = errorsJoin(err, s.scanRaw(prefix, nil, func(k, _ []byte) error {
+			base, _, _ := splitRow(k)
+			r := readKey(base)
+			if r.u64() > seq {
+				return ErrStop
+			}
+			return b.Delete(append([]byte(nil), k...), nil)
+		}))
+	}
 	if err != nil {
 		return fmt.Errorf("trim feed of graph %s: %w", graph, err)
 	}

@@ -48,6 +48,7 @@ const (
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
 	spaceFeed     = '>' // sequence, part → job, entities and chunks that it touched
+	spaceCandFeed = '+' // sequence, part → ids of candidate records that wait since, or went
 	spaceFeedTrim = '<' // → sequence up to which rows of the feed were taken away
 	spaceJournal  = 'j' // sequence, batch → keys
 	spaceCurrent  = 'u' // → current sequence
@@ -300,7 +301,7 @@ func describeParts(space byte, r *keyReader) string {
 		return strconv.FormatUint(uint64(r.u32()), 10)
 	case spaceName, spaceCandKey:
 		return strconv.Quote(r.str()) + "/" + r.id().String()
-	case spaceFeed:
+	case spaceFeed, spaceCandFeed:
 		return fmt.Sprintf("%d/%d", r.u64(), r.u32())
 	case spaceFeedTrim:
 		return "trimmed"

@@ -47,6 +47,9 @@ type Txn struct {
 	fed      []byte             // entries of the feed, see feedRows
 	fedParts int
 
+	candFed      []byte // ids of the candidate feed, see candFeedRows
+	candFedParts int
+
 	counts  Counts
 	batches int // written under a journal
 	numbers []uint64
@@ -437,6 +440,9 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 	}
 	t.part = next
 	if err := t.feedRows(set); err != nil {
+		return nil, err
+	}
+	if err := t.candFeedRows(set); err != nil {
 		return nil, err
 	}
 	for _, e := range t.events {

@@ -19,7 +19,7 @@ var kinds = map[byte]string{
 	spaceNo: "chunk_number", spaceEntity: "entity", spaceName: "name", spaceMention: "mention", spaceProp: "property",
 	spacePropFold: "property_fold", spaceRelation: "relation", spaceEvidence: "evidence", spaceOut: "out", spaceIn: "in",
 	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spaceCandID: "candidate_id", spaceStale: "stale", spacePosting: "posting", spaceCounts: "counts",
-	spaceMatch: "match", spaceMatchID: "match_id", spaceConflict: "conflict", spaceRuling: "ruling", spaceRulingID: "ruling_id", spaceVerdict: "verdict", spaceFeed: "feed", spaceFeedTrim: "feed_trimmed",
+	spaceMatch: "match", spaceMatchID: "match_id", spaceConflict: "conflict", spaceRuling: "ruling", spaceRulingID: "ruling_id", spaceVerdict: "verdict", spaceFeed: "feed", spaceCandFeed: "candidate_feed", spaceFeedTrim: "feed_trimmed",
 	spaceOutbox: "outbox", spaceJournal: "journal", spaceCurrent: "current", 0: "raw", 1: "unknown",
 }
 
@@ -179,7 +179,7 @@ func (v *verifier) checkKey(k, val []byte) {
 		if r.u64() <= v.sn.seq {
 			v.problem(k, "the journal of a commit that ended")
 		}
-	case spaceFeed:
+	case spaceFeed, spaceCandFeed:
 		r := readKey(base)
 		if seq := r.u64(); seq > v.sn.g.current.Load()+1 {
 			v.problem(k, "what commit %d touched, which never was", seq)

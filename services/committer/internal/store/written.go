@@ -47,6 +47,9 @@ func (t *Txn) Written() (Written, error) {
 	for fed := len(t.fed); fed > 0; fed -= feedPart * (1 + idLen) {
 		add(headLen+12, min(fed, feedPart*(1+idLen))+len(t.job))
 	}
+	for fed := len(t.candFed); fed > 0; fed -= feedPart * idLen {
+		add(headLen+12, min(fed, feedPart*idLen))
+	}
 	for _, e := range t.events {
 		add(16, len(e))
 	}
