@@ -170,6 +170,13 @@ func (f *Follower) rules(graph string) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
+	if revision == 0 { // no such graph: nothing is kept of it
+		s, err := f.deps.Schemas.Schema(graph, 0)
+		if err != nil {
+			return nil, err
+		}
+		return NewRules(s), nil
+	}
 	f.mu.Lock()
 	g := f.of(graph)
 	r := g.rules

@@ -52,7 +52,13 @@ type room struct {
 }
 
 func (r *room) Schema(string, uint64) (*schema.Schema, error) { return r.sch, nil }
-func (r *room) Revision(string) (uint64, error)               { return r.rev, nil }
+
+func (r *room) Revision(graph string) (uint64, error) {
+	if graph != g {
+		return 0, nil
+	}
+	return r.rev, nil
+}
 
 func (r *room) DecideBy(ctx context.Context, name string, req api.CandidatesDecide, ruling candidates.Ruling) (api.DecideReply, error) {
 	if r.decides != nil {

@@ -64,6 +64,7 @@ func TestTry(t *testing.T) {
 	none, err := r.Try(t.Context(), "elsewhere", api.ReviewPolicy{})
 	require.NoError(t, err)
 	require.Equal(t, []any{uint64(0), 0, 5}, []any{none.Seq, none.Keys, len(none.Conditions)})
+	require.Len(t, r.graphs, 1, "nothing is kept of a graph that is not there")
 	many := api.MaxPolicySamples + 1
 	for _, bad := range []api.ReviewPolicy{{Limit: &many}, {Schema: json.RawMessage(`"entities: 3"`)}} {
 		_, err := r.Try(t.Context(), g, bad)
