@@ -198,7 +198,7 @@ func TestReviewCandidateCommands(t *testing.T) {
 	require.Contains(t, command(0, "review", "prune", "--rejected", "--apply").stdout, "1 candidate forgotten, 2 records deleted")
 	command(0, "ingest", "docs", "--force")
 	walk := said("x\nr\nu\nq\n", 0, "review", "next", "--kind", "relation").stdout
-	for _, want := range []string{"Bob  WORKS_FOR  Orva", "2 left", "one of a, r, s, d, u, q", "rejected\n", "1 left", "taken back\n", "0 approved, 0 rejected, 1 skipped"} {
+	for _, want := range []string{"Bob  WORKS_FOR  Orva", "2 left", "one of a, r, s, d, u, q", "rejected\n", "1 left", "taken back; a rejected candidate is proposed again", "0 approved, 0 rejected, 1 skipped"} {
 		require.Contains(t, walk, want)
 	}
 	command(0, "ingest", "docs", "--force")
