@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,18 +32,20 @@ func passages(key string, n int) map[string]any {
 
 // TestSlotsAreBusy: while there is work no slot of the model server stands idle, however many replicas share them, and never are more
 // calls in flight than there are slots. On a machine that is so slow, or busy with something else, that calls in a bare loop do not reach
-// the share either, nearly as much as theirs is asked.
+// the share either, that part of theirs is asked.
 func TestSlotsAreBusy(t *testing.T) {
-	const slots, rounds, enough, nearly = 8, 3, 0.97, 0.98
+	const slots, rounds, enough, nearly = 8, 3, 0.97, 0.97
 	for _, replicas := range []int{1, 4} {
 		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
 			// The machine may be busy with something else: the best of a few rounds tells.
 			best := 0.0
+			var asked []byte
 			for round := 0; round < rounds && best < enough; round++ {
-				best = max(best, busyShare(t, replicas, slots))
+				share, body := busyShare(t, replicas, slots)
+				best, asked = max(best, share), body
 			}
 			if best < enough {
-				require.GreaterOrEqual(t, best, min(enough, nearly*bareShare(t, slots)))
+				require.GreaterOrEqual(t, best, min(enough, nearly*bareShare(t, slots, asked)))
 			}
 		})
 	}
@@ -54,8 +58,8 @@ func slow(t *testing.T, slots int) *testkit.Model {
 	})})
 }
 
-// bareShare is how busy the slots are when as many loops do nothing but call.
-func bareShare(t *testing.T, slots int) float64 {
+// bareShare is how busy the slots are when as many loops do nothing but send one of the requests.
+func bareShare(t *testing.T, slots int, body []byte) float64 {
 	m := slow(t, slots)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: slots}}
 	defer client.CloseIdleConnections()
@@ -63,7 +67,7 @@ func bareShare(t *testing.T, slots int) float64 {
 	calls.SetLimit(slots)
 	for range 500 {
 		calls.Go(func() error {
-			r, err := client.Post(m.URL()+"/api/chat", "application/json", strings.NewReader(`{"model":"fake:1","messages":[{"role":"user","content":"x"}],"stream":false}`))
+			r, err := client.Post(m.URL()+"/api/chat", "application/json", bytes.NewReader(body))
 			if err != nil {
 				return err
 			}
@@ -79,8 +83,8 @@ func bareShare(t *testing.T, slots int) float64 {
 }
 
 // busyShare runs a job of 500 chunks in 100 documents over replicas that have so many slots together, and returns how busy those were from
-// the first call to the last.
-func busyShare(t *testing.T, replicas, slots int) float64 {
+// the first call to the last, and one of the requests.
+func busyShare(t *testing.T, replicas, slots int) (share float64, body []byte) {
 	const docs, chunks = 100, 5
 	m := slow(t, slots)
 	f := asking(t, fleetOptions{Extractor: extractor.Config{Slots: slots / replicas}}, m, "g")
@@ -100,7 +104,10 @@ func busyShare(t *testing.T, replicas, slots int) float64 {
 	busy := m.Busy()
 	t.Logf("%d calls of 200 ms over %d replicas of %d slots: busy %.1f %% of %s; at most %d in flight", m.Count(), replicas,
 		slots/replicas, 100*busy.Share(slots), busy.LastEnd.Sub(busy.FirstStart).Round(time.Millisecond), m.MaxInFlight())
-	return busy.Share(slots)
+	call := m.Calls()[0]
+	body, err := json.Marshal(map[string]any{"model": call.Model, "messages": call.Messages, "format": call.Format, "options": call.Options, "stream": call.Stream})
+	require.NoError(t, err)
+	return busy.Share(slots), body
 }
 
 // TestKilledAfterNinetyEightReplies: the extractor dies by SIGKILL while the last of 99 chunks is being asked about; the next one asks for
