@@ -148,31 +148,12 @@ func (c *commit) run(fn func(c *commit) error, fill func(seq uint64, records []e
 	}
 	if len(c.records) == 0 {
 		fill(seq, nil)
-		ops, err := remember()
-		if err := errors.Join(err, c.txn.Abort()); err != nil || len(ops) == 0 {
-			return err
-		}
-		return c.desk.deps.Store.Write(c.ctx, ops, true)
 	}
-	ops, err := c.desk.trail(c.graph).Append(c.records)
-	if err != nil {
-		return err
+	committed, err := c.desk.trail(c.graph).Commit(c.ctx, c.txn, c.records, func() { fill(c.txn.Seq(), c.records) }, remember)
+	if committed {
+		c.desk.deps.Committed(c.graph)
 	}
-	for i := range c.records {
-		if err := c.txn.Emit(&c.records[i]); err != nil {
-			return err
-		}
-	}
-	fill(c.txn.Seq(), c.records)
-	rows, err := remember()
-	if err != nil {
-		return err
-	}
-	if _, err := c.txn.Finish(c.ctx, append(ops, rows...)); err != nil {
-		return err
-	}
-	c.desk.deps.Committed(c.graph)
-	return nil
+	return err
 }
 
 // record notes a change of a key.

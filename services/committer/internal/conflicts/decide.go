@@ -119,32 +119,18 @@ func (w *deciding) do(ctx context.Context, remember func() ([]store.Op, error)) 
 	if err != nil {
 		return err
 	}
-	if w.record == nil {
-		ops, err := remember()
-		if err := errors.Join(err, w.txn.Abort()); err != nil || len(ops) == 0 {
-			return err
-		}
-		return w.desk.deps.Store.Write(ctx, ops, true)
+	var records []events.Audit
+	if w.record != nil {
+		records = append(records, *w.record)
 	}
-	records := []events.Audit{*w.record}
-	ops, err := w.trail.Append(records)
-	if err != nil {
-		return err
+	committed, err := w.trail.Commit(ctx, w.txn, records, func() {
+		key := records[0].Key
+		w.reply.Seq, w.reply.Outcome.Changed, w.reply.Records[key] = w.txn.Seq(), []string{key}, records[0].Record
+	}, remember)
+	if committed {
+		w.desk.deps.Committed(w.graph)
 	}
-	key := records[0].Key
-	w.reply.Seq, w.reply.Outcome.Changed, w.reply.Records[key] = w.txn.Seq(), []string{key}, records[0].Record
-	if err := w.txn.Emit(&records[0]); err != nil {
-		return err
-	}
-	rows, err := remember()
-	if err != nil {
-		return err
-	}
-	if _, err := w.txn.Finish(ctx, append(ops, rows...)); err != nil {
-		return err
-	}
-	w.desk.deps.Committed(w.graph)
-	return nil
+	return err
 }
 
 // decide takes the decision when the plan is still the one that was looked at.

@@ -122,35 +122,18 @@ func (w *deciding) do(ctx context.Context, remember func() ([]store.Op, error)) 
 	if err != nil {
 		return err
 	}
-	if len(w.records) == 0 {
-		ops, err := remember()
-		if err := errors.Join(err, w.txn.Abort()); err != nil || len(ops) == 0 {
-			return err
+	trail := audit.Trail{Store: w.desk.deps.Store, Graph: w.graph}
+	committed, err := trail.Commit(ctx, w.txn, w.records, func() {
+		w.reply.Seq = w.txn.Seq()
+		for _, r := range w.records {
+			w.reply.Outcome.Changed = append(w.reply.Outcome.Changed, r.Key)
+			w.reply.Records[r.Key] = r.Record
 		}
-		return w.desk.deps.Store.Write(ctx, ops, true)
+	}, remember)
+	if committed {
+		w.desk.deps.Committed(w.graph)
 	}
-	ops, err := audit.Trail{Store: w.desk.deps.Store, Graph: w.graph}.Append(w.records)
-	if err != nil {
-		return err
-	}
-	w.reply.Seq = w.txn.Seq()
-	for i := range w.records {
-		r := &w.records[i]
-		w.reply.Outcome.Changed = append(w.reply.Outcome.Changed, r.Key)
-		w.reply.Records[r.Key] = r.Record
-		if err := w.txn.Emit(r); err != nil {
-			return err
-		}
-	}
-	rows, err := remember()
-	if err != nil {
-		return err
-	}
-	if _, err := w.txn.Finish(ctx, append(ops, rows...)); err != nil {
-		return err
-	}
-	w.desk.deps.Committed(w.graph)
-	return nil
+	return err
 }
 
 // targets are the pairs that the request is about, each once.

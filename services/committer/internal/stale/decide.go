@@ -91,20 +91,10 @@ func (d *Desk) decide(ctx context.Context, txn *store.Txn, graphName string, req
 		rec.Operation = fmt.Sprintf("c%d", rec.Seq)
 	}
 	records := []events.Audit{rec}
-	ops, err := trail.Append(records)
-	if err != nil {
-		return err
-	}
-	if err := txn.Emit(&records[0]); err != nil {
-		return err
-	}
-	reply.Seq, reply.Outcome.Changed, reply.Outcome.ChangedTotal = txn.Seq(), []string{rec.Key}, 1
-	reply.Records[rec.Key] = records[0].Record
-	rows, err := remember()
-	if err != nil {
-		return err
-	}
-	_, err = txn.Finish(ctx, append(ops, rows...))
+	_, err = trail.Commit(ctx, txn, records, func() {
+		reply.Seq, reply.Outcome.Changed, reply.Outcome.ChangedTotal = txn.Seq(), []string{rec.Key}, 1
+		reply.Records[rec.Key] = records[0].Record
+	}, remember)
 	return err
 }
 
