@@ -16,6 +16,9 @@ func stalePolicy(s *schema.Schema) func(store.StaleFact) string {
 		if !declared {
 			return store.StaleWithdraw
 		}
+		if f.Kept {
+			return store.StaleKeep
+		}
 		verdict := review.Stale
 		for _, kind := range []string{"stale", f.Kind} {
 			if v := staleVerdict(review, kind, f, sensitive); v != "" {

@@ -18,6 +18,8 @@ func TestStalePolicy(t *testing.T) {
 	born.Kind, born.Label, born.Types = graph.KindProperty, "born", []string{"Person"}
 	nick.Kind, nick.Label, nick.Types = graph.KindProperty, "nick", []string{"Person"}
 	gone.Label = "LED"
+	kept, keptGone := member, gone
+	kept.Kept, keptGone.Kept = true, true
 	decided := member
 	decided.Decided = true
 	for _, c := range []struct {
@@ -39,6 +41,6 @@ func TestStalePolicy(t *testing.T) {
 		s, err := schema.Parse([]byte(src), "t", nil)
 		require.NoError(t, err, src)
 		p := stalePolicy(s)
-		require.Equal(t, []string{c.member, c.knows, c.born, c.nick, c.decided, "withdraw"}, []string{p(member), p(knows), p(born), p(nick), p(decided), p(gone)}, c.review)
+		require.Equal(t, []string{c.member, c.knows, c.born, c.nick, c.decided, "withdraw", "keep", "withdraw"}, []string{p(member), p(knows), p(born), p(nick), p(decided), p(gone), p(kept), p(keptGone)}, c.review)
 	}
 }

@@ -28,6 +28,7 @@ type StaleFact struct {
 	Extractors []string
 	Scope      []string // of the document
 	Decided    bool     // a person made it a fact
+	Kept       bool     // it was kept before; what was decided then stands, unless the answer is to withdraw it
 }
 
 // Kept is support that stayed when its version was closed: an earlier reading of the document stated the fact, the open version does
@@ -178,6 +179,12 @@ func (a *application) stale(prev Stated, was *docFacts, now *docFacts) (kept []K
 			}
 			continue
 		}
+		if a.withdrawn(&k, byPerson[fact]) {
+			if err := a.t.endStale(&a.d, fact, k.Asked); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
 		kept = append(kept, k)
 	}
 	for _, v := range inOrder(was.rels) {
@@ -211,6 +218,16 @@ func (a *application) stale(prev Stated, was *docFacts, now *docFacts) (kept []K
 		return nil, nil, err
 	}
 	return kept, decided, sortKept(kept)
+}
+
+// withdrawn says whether what was kept before is not to be any more.
+func (a *application) withdrawn(k *Kept, decided bool) bool {
+	if a.c.Stale == nil {
+		return false
+	}
+	f := k.look(a.c.Meta.Scope, decided)
+	f.Kept = true
+	return a.c.Stale(f) == StaleWithdraw
 }
 
 func sortKept(kept []Kept) error {

@@ -13,7 +13,14 @@ import (
 )
 
 // policy is one verdict for everything that goes.
-func policy(verdict string) func(StaleFact) string { return func(StaleFact) string { return verdict } }
+func policy(verdict string) func(StaleFact) string {
+	return func(f StaleFact) string {
+		if f.Kept {
+			return StaleKeep
+		}
+		return verdict
+	}
+}
 
 // reads commits a document's next version.
 func reads(t *testing.T, s *Store, order int64, docKey, src string, stale func(StaleFact) string) DocResult {
@@ -185,6 +192,26 @@ func TestStaleItemsEnd(t *testing.T) {
 	verified(t, s)
 }
 
+// What was kept goes when the policy takes it no longer, be it asked about or not.
+func TestKeptIsWithdrawn(t *testing.T) {
+	for _, verdict := range []string{StaleReview, StaleKeep} {
+		s := memStore(t)
+		reads(t, s, 1, "doc-1", member, nil)
+		reads(t, s, 2, "doc-1", silent, policy(verdict))
+		require.Equal(t, "1/1", support(t, s, "MEMBER_OF", "lin", "guild"))
+		reads(t, s, 3, "doc-1", silent+" Still.", func(f StaleFact) string {
+			if f.Kept && f.Kind == graph.KindRelation {
+				return StaleWithdraw
+			}
+			return StaleKeep
+		})
+		require.Empty(t, support(t, s, "MEMBER_OF", "lin", "guild"))
+		_, items := waiting(t, s)
+		require.Len(t, items, map[string]int{StaleReview: 1, StaleKeep: 0}[verdict])
+		verified(t, s)
+	}
+}
+
 // The policy sees what goes; what a person made a fact is told apart.
 func TestStalePolicyIsAsked(t *testing.T) {
 	s := memStore(t)
@@ -197,7 +224,12 @@ func TestStalePolicyIsAsked(t *testing.T) {
 	_, err = txn.Finish(t.Context(), nil)
 	require.NoError(t, err)
 	var seen []StaleFact
-	keep := func(f StaleFact) string { seen = append(seen, f); return StaleKeep }
+	keep := func(f StaleFact) string {
+		if !f.Kept {
+			seen = append(seen, f)
+		}
+		return StaleKeep
+	}
 	r := reads(t, s, 2, "doc-1", silent, keep)
 	require.Equal(t, []int{2, 0}, []int{r.Kept, r.Asked})
 	require.Equal(t, []StaleFact{
