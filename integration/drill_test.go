@@ -3,8 +3,10 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -367,6 +369,28 @@ func (p *process) runs() bool {
 func (p *process) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(s))
+	if s == syscall.SIGSTOP {
+		testkit.Await(t, p.name+" to stand still", func() bool { return p.stopped() })
+	}
+}
+
+// stopped says whether every thread of a process stands still: on a busy machine that takes a moment, in which it still answers.
+func (p *process) stopped() bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		return true // no such system: nothing tells
+	}
+	for _, f := range threads {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread ended
+		}
+		// "pid (name) S …"; a name may hold anything.
+		if state := b[bytes.LastIndexByte(b, ')')+1:]; len(state) > 1 && state[1] != 'T' {
+			return false
+		}
+	}
+	return true
 }
 
 // elapsed waits until some time has passed since a moment: where nothing tells that a lease ran out.
