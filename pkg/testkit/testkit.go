@@ -20,7 +20,7 @@ import (
 const AckWait = 2 * time.Second
 
 // Patience is how long Await waits.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // Table is the table of streams in tests: short leases.
 func Table() bus.Table { return bus.NewTable(bus.TableOptions{AckWait: AckWait}) }

@@ -51,7 +51,7 @@ func newRunning(t *testing.T) *running {
 	t.Cleanup(func() { close(r.hang) })
 	r.asking = newAsking(t, "llm", nil, func(c testkit.ModelCall) testkit.ModelReply {
 		if strings.Contains(c.Messages[1].Content, "hangs") {
-			return testkit.ModelReply{Wait: r.hang}
+			return testkit.ModelReply{Wait: r.hang, Content: `{"entities":[]}`}
 		}
 		return testkit.ModelReply{Content: `{"entities":[]}`}
 	})
@@ -126,6 +126,24 @@ func TestAnOlderJobOfTheNameHasEnded(t *testing.T) {
 	require.NoError(t, r.conn.Publish(t.Context(), e))
 	testkit.Await(t, "the document", func() bool { return r.messages(bus.StreamExtracted) == 1 })
 	require.Equal(t, 1, r.model.Count())
+}
+
+// The word of the end of an older job comes while the younger one of its name is being asked about: it goes on.
+func TestTheWordOfAnOlderJobComesLate(t *testing.T) {
+	r := newRunning(t)
+	e := r.document(events.PolicyRaise, "this one hangs. ")
+	e.Job.ID, e.Job.At.Time = "again", time.Now().Add(time.Hour).UnixNano()
+	require.NoError(t, r.conn.Publish(t.Context(), e))
+	r.model.Await(t, 1)
+	r.ends("again", api.JobRolledBack)
+	r.send("other", "short. ")
+	select {
+	case r.hang <- struct{}{}:
+	case <-time.After(testkit.Patience):
+		require.FailNow(t, "the call was ended")
+	}
+	testkit.Await(t, "both documents", func() bool { return r.messages(bus.StreamExtracted) == 2 && r.messages(bus.StreamChunked) == 0 })
+	require.Equal(t, 2, r.model.Count())
 }
 
 // While all slots are taken by calls that do not end, health says so.
