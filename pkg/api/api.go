@@ -305,8 +305,10 @@ type JobStatus struct {
 	CommitSeq uint64   `json:"commit_seq"`
 	// EventDigest is the SHA-256 of the document event's body: whose job this is when an id was chosen twice.
 	EventDigest string `json:"event_digest,omitempty"`
-	OpenedAt    string `json:"opened_at"`
-	EndedAt     string `json:"ended_at"`
+	// HeldBy is the condition of the review policy that holds the job, or held it; absent where its event asked for that.
+	HeldBy   string `json:"held_by,omitempty"`
+	OpenedAt string `json:"opened_at"`
+	EndedAt  string `json:"ended_at"`
 }
 
 // Failed says how many documents did not make it: exit code 4.

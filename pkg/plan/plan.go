@@ -5,9 +5,7 @@ package plan
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash"
 	"slices"
@@ -44,8 +42,9 @@ const (
 	Set    = "set"    // a state or a shown value becomes another one
 )
 
-// Change is one step of a mutation. Kind is document, entity, relation, property or state; which of the other fields say
-// something follows from it.
+// Change is one step of a mutation. Kind is document, entity, relation, property or state; of a job also candidate (Value is its key), stale (an
+// item about a fact that the document does not state any more) and kept (such a fact, about which nobody is asked). Which of the other
+// fields say something follows from it.
 type Change struct {
 	Op    string `json:"op"`
 	Kind  string `json:"kind"`
@@ -114,26 +113,15 @@ func (p *Plan) Fingerprint() string {
 		c.Changes[i].Quotes = slices.Clone(c.Changes[i].Quotes)
 	}
 	c.Canonical()
-	f := framer{sha256.New()}
-	f.text("factmill plan 1", c.Graph, c.Item, c.Decision, c.Schema, c.Extraction)
-	f.number(len(c.Base))
+	s := NewStream(c, len(c.Base), len(c.Changes))
 	for _, b := range c.Base {
-		f.text(b.Document)
-		f.number(int(b.Revision))
+		s.Base(b)
 	}
-	f.number(len(c.Changes))
 	for _, x := range c.Changes {
-		f.text(x.Op, x.Kind, x.Label, x.Source, x.SourceID, x.Target, x.TargetID, text(x.Value), text(x.Was), x.Document)
-		f.number(x.Left)
-		f.number(len(x.Quotes))
-		for _, q := range x.Quotes {
-			f.number(q.Version)
-			f.number(q.Start)
-			f.number(q.End)
-			f.text(q.Text)
-		}
+		s.Change(x)
 	}
-	return hex.EncodeToString(f.h.Sum(nil))
+	sum, _ := s.Sum() // as many as were announced
+	return sum
 }
 
 type framer struct{ h hash.Hash }
@@ -159,7 +147,7 @@ func (p *Plan) Lines() []string {
 		if c.Document != "" {
 			line += "  (" + c.Document + ")"
 		}
-		if c.Op == Remove && c.Kind != "document" {
+		if c.Op == Remove && (c.Kind == "entity" || c.Kind == "relation" || c.Kind == "property") {
 			line += fmt.Sprintf("  %d left", c.Left)
 		}
 		out = append(out, line)
@@ -184,6 +172,21 @@ func (c Change) what() string {
 		return c.Label + " " + c.Source
 	case "state":
 		return fmt.Sprintf("%v becomes %v", c.Was, c.Value)
+	case "candidate":
+		return "candidate " + strings.TrimSpace(c.Source+" "+c.Label+" "+c.Target)
+	case "stale":
+		return "to decide, not stated any more: " + c.fact()
+	case "kept":
+		return "kept, not stated any more: " + c.fact()
 	}
 	return c.Kind + " " + c.Label
+}
+
+// fact is a relation, or a value of a property.
+func (c Change) fact() string {
+	c.Op, c.Kind = Add, "property"
+	if c.Value == nil {
+		c.Kind = "relation"
+	}
+	return c.what()
 }

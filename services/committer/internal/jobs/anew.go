@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/store"
@@ -44,13 +45,27 @@ func (m *Machine) decideAnew(ctx context.Context, k key, l *live, tokens []strin
 		out = append(out, &events.Found{Job: job, Source: events.Source{Token: d.ref.Source, Name: d.ref.Key, Only: d.ref.Key, Try: d.ref.Try}})
 	}
 	l.progressed = m.cfg.Now()
+	rec, held := l.rec, l.rec.State == api.JobHeld
 	m.mu.Unlock()
+	if held { // until it is complete again
+		rec.State, rec.Hold = api.JobPending, true
+		row, err := m.recordOps(&rec, true)
+		if err != nil {
+			return err
+		}
+		ops = append(ops, row...)
+	}
 	more, err := m.st.OutboxOps(k.graph, out...)
 	if err != nil {
 		return err
 	}
 	if err := m.st.WriteReserved(ctx, append(ops, more...), true); err != nil {
 		return fmt.Errorf("decide %d documents of job %s anew: %w", len(tokens), k.job, err)
+	}
+	if held {
+		m.mu.Lock()
+		l.rec = rec
+		m.mu.Unlock()
 	}
 	m.outbox(k.graph)
 	return nil

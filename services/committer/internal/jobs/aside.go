@@ -143,6 +143,7 @@ func (l *live) taken(e *events.Ended, token string) bool {
 
 // unend takes back that something ended failed, and what was counted for it.
 func (l *live) unend(e *events.Ended) {
+	l.judged = false
 	if e.Doc != nil {
 		d := l.docs[e.Doc.Token]
 		if d == nil || d.parts&hasEnded == 0 {

@@ -36,7 +36,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	m.mu.Unlock()
 
 	failpoint.Hit("before_commit")
-	done, err := m.apply(ctx, &rec, l, tokens, complete)
+	done, err := m.apply(ctx, &rec, l, tokens, complete, Hooks{})
 	if err != nil {
 		m.mu.Lock()
 		l.committing = false
@@ -91,7 +91,7 @@ func (m *Machine) commitFailed(ctx context.Context, k key, l *live, err error) e
 }
 
 // apply writes the documents at the next sequence and makes it current together with the job's record.
-func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []string, complete bool) (done api.JobStatus, err error) {
+func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []string, complete bool, hooks Hooks) (done api.JobStatus, err error) {
 	g := rec.Job.Graph
 	txn, err := m.st.Begin(ctx, g)
 	if err != nil {
@@ -103,41 +103,18 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 		}
 	}()
 	done = rec.Done
-	sch, err := m.graphs.Schema(g, rec.Job.SchemaRevision)
-	if err != nil {
+	var applied []AppliedDocument
+	if err := m.applyAll(ctx, txn, rec, l, tokens, &done, func(d stagedDoc, res store.DocResult) {
+		if hooks.Check != nil {
+			applied = append(applied, AppliedDocument{d.change.Meta.Key, d.token, res})
+		}
+	}, nil); err != nil {
 		return done, err
 	}
-	symmetric := func(relType string) bool { r, ok := sch.Relation(relType); return ok && r.Symmetric }
-	policy := stalePolicy(sch)
-	var stale []string
-	for left := tokens; len(left) > 0; {
-		docs, rest, mixed, err := m.changes(rec, l, left)
-		if err != nil {
+	if hooks.Check != nil {
+		if err := hooks.Check(m.applied(rec, txn, applied, done)); err != nil {
 			return done, err
 		}
-		stale, left = append(stale, mixed...), rest
-		changes := make([]store.DocChange, len(docs))
-		for i := range docs {
-			docs[i].change.Symmetric, docs[i].change.Stale = symmetric, policy
-			changes[i] = docs[i].change
-		}
-		if err := txn.Ahead(ctx, changes); err != nil {
-			return done, err
-		}
-		for _, d := range docs {
-			moved, res, err := applyOne(ctx, txn, d.change, d.base)
-			if err != nil {
-				return done, fmt.Errorf("document %q: %w", d.change.Meta.Key, err)
-			}
-			if moved {
-				stale = append(stale, d.token)
-				continue
-			}
-			count(&done, res, m.arrivedUnchanged(l, d.token))
-		}
-	}
-	if len(stale) > 0 {
-		return done, &staleError{stale}
 	}
 	w, err := txn.Written()
 	if err != nil {
@@ -160,10 +137,53 @@ func (m *Machine) apply(ctx context.Context, rec *Record, l *live, tokens []stri
 			return done, err
 		}
 	}
-	if _, err := txn.Finish(ctx, ops); err != nil {
-		return done, err
+	return done, hooks.finish(ctx, txn, ops)
+}
+
+// applyAll brings documents into a commit and counts what they do. edits are assertions that stand instead of the staged ones, by token.
+func (m *Machine) applyAll(ctx context.Context, txn *store.Txn, rec *Record, l *live, tokens []string, done *api.JobStatus,
+	took func(stagedDoc, store.DocResult), edits map[string]*events.Resolved) error {
+	sch, err := m.graphs.Schema(rec.Job.Graph, rec.Job.SchemaRevision)
+	if err != nil {
+		return err
 	}
-	return done, nil
+	symmetric := func(relType string) bool { r, ok := sch.Relation(relType); return ok && r.Symmetric }
+	policy := stalePolicy(sch)
+	var stale []string
+	for left := tokens; len(left) > 0; {
+		docs, rest, mixed, err := m.changes(rec, l, left)
+		if err != nil {
+			return err
+		}
+		stale, left = append(stale, mixed...), rest
+		changes := make([]store.DocChange, len(docs))
+		for i := range docs {
+			if e := edits[docs[i].token]; e != nil {
+				docs[i].change.Assertions = e.Assertions
+			}
+			docs[i].change.Symmetric, docs[i].change.Stale = symmetric, policy
+			changes[i] = docs[i].change
+		}
+		if err := txn.Ahead(ctx, changes); err != nil {
+			return err
+		}
+		for _, d := range docs {
+			moved, res, err := applyOne(ctx, txn, d.change, d.base)
+			if err != nil {
+				return fmt.Errorf("document %q: %w", d.change.Meta.Key, err)
+			}
+			if moved {
+				stale = append(stale, d.token)
+				continue
+			}
+			count(done, res, m.arrivedUnchanged(l, d.token))
+			took(d, res)
+		}
+	}
+	if len(stale) > 0 {
+		return &staleError{stale}
+	}
+	return nil
 }
 
 // What is read of a job before it is applied: at most this many documents, and no more once their texts have this size.
@@ -315,6 +335,10 @@ func (m *Machine) readStaged(g string, key []byte, into any) error {
 	if b == nil {
 		return fmt.Errorf("staged row %q is gone", key)
 	}
+	return decodeStaged(key, b, into)
+}
+
+func decodeStaged(key, b []byte, into any) error {
 	if err := json.Unmarshal(b, into); err != nil {
 		return fmt.Errorf("staged row %q: %w", key, err)
 	}

@@ -36,6 +36,8 @@ type live struct {
 	// committing: the commit worker has it; nothing may roll it back any more.
 	committing bool
 	queued     bool
+	// judged: the review policy was asked about the whole job, and does not hold it.
+	judged bool
 	// fail is why the job must roll back, once something said so.
 	fail *graph.Failure
 	// ready lists documents that may commit on their own (atomic: document); markDone those that a recovery found committed.
@@ -161,6 +163,7 @@ func (l *live) again(d *document) {
 		l.summary.Documents.Unchanged--
 	}
 	l.ready = slices.DeleteFunc(l.ready, func(t string) bool { return t == d.ref.Token })
+	l.judged = false
 	d.ref.Try++
 	d.parts, d.outcome, d.decision, d.base, d.stagedEv, d.resolvedEv = 0, "", "", 0, nil, nil
 }

@@ -200,8 +200,16 @@ func (m *Machine) step(ctx context.Context, k key, l *live) error {
 		fail = l.fail // complete may have found a reason
 	}
 	hasToHold := l.rec.Hold && l.rec.State == api.JobPending
-	hold := hasToHold && complete
+	judge := fail == nil && l.rec.State == api.JobPending && !l.rec.Hold && !l.judged
 	m.mu.Unlock()
+	if judge {
+		waits, err := m.judge(k, l, complete)
+		if err != nil {
+			return m.commitFailed(ctx, k, l, err)
+		}
+		hasToHold = waits
+	}
+	hold := hasToHold && complete
 	switch {
 	case rollingBack:
 		return m.finishRollback(ctx, k, l)
@@ -223,6 +231,7 @@ func (m *Machine) hold(ctx context.Context, k key, l *live) error {
 	m.mu.Lock()
 	rec := l.rec
 	rec.State = api.JobHeld
+	rec.Revision++
 	rec.Status = l.status()
 	m.mu.Unlock()
 	ops, err := m.recordOps(&rec, true)
@@ -244,6 +253,7 @@ func (m *Machine) hold(ctx context.Context, k key, l *live) error {
 	m.mu.Lock()
 	l.rec = rec
 	m.wake(k)
+	m.consider(k, l) // something may have failed it meanwhile
 	m.mu.Unlock()
 	return nil
 }

@@ -27,19 +27,23 @@ const (
 
 // Record is what the store keeps of a job.
 type Record struct {
-	Job        events.Job `json:"job"`
-	Digest     string     `json:"digest"`
-	State      string     `json:"state"`
-	Reason     string     `json:"reason,omitempty"`
-	Atomic     string     `json:"atomic"`
-	Hold       bool       `json:"hold,omitempty"`
-	Supersede  bool       `json:"supersede,omitempty"`
-	SchemaName string     `json:"schema_name"`
-	SchemaVer  string     `json:"schema_version"`
-	OpenedAt   time.Time  `json:"opened_at"`
-	Deadline   time.Time  `json:"deadline,omitzero"`
-	EndedAt    time.Time  `json:"ended_at,omitzero"`
-	CommitSeq  uint64     `json:"commit_seq,omitempty"`
+	Job    events.Job `json:"job"`
+	Digest string     `json:"digest"`
+	State  string     `json:"state"`
+	Reason string     `json:"reason,omitempty"`
+	Atomic string     `json:"atomic"`
+	Hold   bool       `json:"hold,omitempty"`
+	// HeldBy is the condition of the review policy that holds the job; empty: its event did. Revision counts how often the job was held, and
+	// each edit since.
+	HeldBy     string    `json:"held_by,omitempty"`
+	Revision   uint64    `json:"revision,omitempty"`
+	Supersede  bool      `json:"supersede,omitempty"`
+	SchemaName string    `json:"schema_name"`
+	SchemaVer  string    `json:"schema_version"`
+	OpenedAt   time.Time `json:"opened_at"`
+	Deadline   time.Time `json:"deadline,omitzero"`
+	EndedAt    time.Time `json:"ended_at,omitzero"`
+	CommitSeq  uint64    `json:"commit_seq,omitempty"`
 	// Done is what commits of this job did so far (atomic: document commits many times).
 	Done api.JobStatus `json:"done"`
 	// Status is the whole summary once the job has ended or is held.
@@ -118,6 +122,7 @@ func parseStaged(k []byte) (attempt int, part byte, token string, ok bool) {
 func (r *Record) status() api.JobStatus {
 	s := r.Status
 	s.Job, s.Graph, s.Op, s.State, s.Reason, s.Attempt = r.Job.ID, r.Job.Graph, r.Job.Op, r.State, r.Reason, r.Job.Attempt
+	s.HeldBy = r.HeldBy
 	s.Stages.Escalation.Mode = cmp.Or(s.Stages.Escalation.Mode, r.mode())
 	s.CommitSeq, s.EventDigest = r.CommitSeq, r.Digest
 	s.OpenedAt = stamp(r.OpenedAt)

@@ -56,40 +56,6 @@ func (m *Machine) finishRollback(ctx context.Context, k key, l *live) error {
 	return m.writeEnd(ctx, &rec, nil)
 }
 
-// Accept lets a held job commit.
-func (m *Machine) Accept(ctx context.Context, g, id string) (api.JobStatus, error) {
-	k := key{g, id}
-	m.stageMu.Lock()
-	m.mu.Lock()
-	l := m.live[k]
-	if l == nil || l.rec.State != api.JobHeld {
-		m.mu.Unlock()
-		m.stageMu.Unlock()
-		s, err := m.Get(ctx, g, id)
-		if err == nil {
-			err = api.Errorf(412, "job_not_held", "job %s is %s, not held", id, s.State)
-		}
-		return s, err
-	}
-	rec := l.rec
-	m.mu.Unlock()
-	rec.State, rec.Hold = api.JobPending, false
-	ops, err := m.recordOps(&rec, true)
-	if err == nil {
-		err = m.st.Write(ctx, ops, true)
-	}
-	if err != nil {
-		m.stageMu.Unlock()
-		return api.JobStatus{}, fmt.Errorf("accept job %s: %w", id, err)
-	}
-	m.mu.Lock()
-	l.rec = rec
-	m.consider(k, l)
-	m.mu.Unlock()
-	m.stageMu.Unlock()
-	return m.Wait(ctx, g, id, 30*time.Second, func(s api.JobStatus) bool { return api.Ended(s.State) })
-}
-
 // tend watches deadlines and leases, queues what waited for room, and cleans up after jobs that ended.
 func (m *Machine) tend(ctx context.Context) error {
 	every := max(m.cfg.Lease/20, 100*time.Millisecond)

@@ -162,10 +162,5 @@ func (m *Machine) consider(k key, l *live) {
 	if l.fail == nil && !l.complete() && len(l.ready) == 0 && l.fail == nil {
 		return
 	}
-	l.queued = true
-	m.commits = append(m.commits, k)
-	select {
-	case m.queue <- struct{}{}:
-	default:
-	}
+	m.push(k, l)
 }
