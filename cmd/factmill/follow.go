@@ -222,7 +222,8 @@ func jobResult(c *cli, st api.JobStatus) error {
 		}
 		return failf("job %s was rolled back, nothing of it is in the graph: %s", st.Job, reason)
 	case st.State == api.JobHeld:
-		c.say("job %s is held: factmill jobs accept %s%s commits it, factmill jobs cancel %s%s rolls it back", st.Job, st.Job, c.at(), st.Job, c.at())
+		c.say("job %s is held: factmill review show 'job|%s'%s shows what it would do, factmill jobs accept %s%s commits it, factmill jobs cancel %s%s rolls it back",
+			st.Job, st.Job, c.at(), st.Job, c.at(), st.Job, c.at())
 		return nil
 	case st.Failed() > 0:
 		look := "factmill jobs show " + st.Job + c.at() + " says why"

@@ -85,15 +85,29 @@ held, 1 rolled back, 4 committed without some documents. An interrupt leaves the
 const acceptWait = 30 * time.Second
 
 func (c *cli) jobsAcceptCmd() *cobra.Command {
-	return &cobra.Command{
+	var d decision
+	cmd := &cobra.Command{
 		Use: "accept JOB", Short: "Let a held job commit", Args: cobra.ExactArgs(1),
-		Long: `Let a job that was held before its commit go on, and wait for its end. The exit code is that of an ingest. A job that is not
-held is left alone (job_not_held).`,
-		Example: "  factmill ingest docs/ --hold\n  factmill jobs show j42\n  factmill jobs accept j42",
+		Long: `Show in short what a job that was held before its commit would do, let it do exactly that, and wait for its end. With --fingerprint, as review
+show job|JOB gives it, it commits only when it would still do what was looked at then (stale_plan). The exit code is that of an
+ingest. A job that is not held is left alone (job_not_held). review show has the whole plan; review reject and send-back are the other decisions.`,
+		Example: "  factmill ingest docs/ --hold\n  factmill review show 'job|j42'\n  factmill jobs accept j42\n  factmill jobs accept j42 --fingerprint 93c1…",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			c.timeout += acceptWait
+			req := map[string]any{"job": args[0]}
+			if err := c.who(req, d); err != nil {
+				return usage(err)
+			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
-				raw, err := s.Ask(ctx, "jobs.accept", api.JobAccept{Job: args[0]})
+				if d.print == "" {
+					print, err := c.look(ctx, s, args[0])
+					if err != nil {
+						return err
+					}
+					d.print = print
+				}
+				req["fingerprint"] = d.print
+				raw, err := s.Ask(ctx, "jobs.accept", req)
 				if err != nil {
 					return err
 				}
@@ -108,6 +122,9 @@ held is left alone (job_not_held).`,
 			})
 		}),
 	}
+	cmd.Flags().StringVar(&d.print, "fingerprint", "", "the `fingerprint` of the plan that was looked at (default: the one that is shown now)")
+	c.whoFlags(cmd, &d)
+	return cmd
 }
 
 func (c *cli) jobsCancelCmd() *cobra.Command {

@@ -58,7 +58,7 @@ func TestHoldAndAccept(t *testing.T) {
 	r := p.run("Ada Lovelace worked for Acme Ltd.", "ingest", "-", "--hold", "--job", "look", "--data", "g")
 	require.Equal(t, exitDone, r.code, r.err)
 	require.Contains(t, r.out, "job look held (graph default)\n")
-	require.Equal(t, "job look is held: factmill jobs accept look --data g commits it, factmill jobs cancel look --data g rolls it back\n", r.err)
+	require.Equal(t, "job look is held: factmill review show 'job|look' --data g shows what it would do, factmill jobs accept look --data g commits it, factmill jobs cancel look --data g rolls it back\n", r.err)
 	require.Zero(t, reads[api.StatsReply](t, p.run("", "stats", "--json", "--data", "g")).Documents)
 
 	st := reads[api.JobStatus](t, p.run("", "jobs", "accept", "look", "--data", "g", "--json"))

@@ -14,8 +14,8 @@ import (
 
 func (c *cli) reviewCmd() *cobra.Command {
 	return parent("review", "Look at what waits for a person", `Everything that the schema or a confidence threshold kept out of the graph waits here as a candidate, grouped by what it says; and pairs
-of entities that may be one wait as matches; properties of which documents say several values as conflicts; facts that a document's new version does not state any more as stale facts.`,
-		c.reviewListCmd(), c.reviewShowCmd(), c.reviewNextCmd(), c.reviewApproveCmd(), c.reviewRejectCmd(), c.reviewEditCmd(), c.reviewPruneCmd(), c.reviewUndoCmd(),
+of entities that may be one wait as matches; properties of which documents say several values as conflicts; facts that a document's new version does not state any more as stale facts; jobs that were held before their commit.`,
+		c.reviewListCmd(), c.reviewShowCmd(), c.reviewNextCmd(), c.reviewApproveCmd(), c.reviewRejectCmd(), c.reviewSendBackCmd(), c.reviewEditCmd(), c.reviewPruneCmd(), c.reviewUndoCmd(),
 		c.reviewPatchCmd(), c.reviewConvertCmd(), c.reviewSearchCmd(), c.reviewPolicyCmd(), c.reviewAuditCmd(), c.reviewStatsCmd())
 }
 
@@ -29,7 +29,7 @@ func (c *cli) reviewListCmd() *cobra.Command {
 		Long: `List the groups of equal candidates: most seen first, then most confident, then by key. With --kind match, pairs of entities that may be
 one: those in most documents first, then by score. Of matches, pending ones are unclear, active ones are linked and nobody decided. With --kind conflict,
 properties that have one value and of which documents say several, and those whose values tell things of one name apart (homonyms). With
---kind stale, facts that the new version of a document does not state any more and that wait.`,
+--kind stale, facts that the new version of a document does not state any more and that wait. With --kind job, jobs that are held before their commit.`,
 		Example: "  factmill review list\n  factmill review list --kind match --min-score 0.9\n  factmill review list --kind conflict --label Person\n  factmill review list --kind entity --label Instrument --min-count 3\n  factmill review list --state all --json",
 		RunE: ask(c, "review.list", func(cmd *cobra.Command, _ []string) (any, error) {
 			m, err := listRequest(req, state)
@@ -100,19 +100,22 @@ func listRequest(r api.ReviewList, state string) (map[string]any, error) {
 }
 
 func (c *cli) reviewShowCmd() *cobra.Command {
-	return &cobra.Command{
+	var document string
+	cmd := &cobra.Command{
 		Use: "show ID|KEY", Short: "Show one item whole", Args: cobra.ExactArgs(1),
-		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart, and the plan of its approval, whose fingerprint a decision quotes; a stale fact with what was said, who else says it, and the same plan. A key has bars: 'entity|instrument|larch'.",
+		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart, and the plan of its approval, whose fingerprint a decision quotes; a stale fact with what was said, who else says it, and the same plan; a held job ('job|j42') with all that it would do and what was read out of its documents. A key has bars: 'entity|instrument|larch'.",
 		Example: "  factmill review show 'entity|instrument|larch spectrograph'",
 		RunE: ask(c, "review.show", func(_ *cobra.Command, args []string) (any, error) {
 			if strings.Contains(args[0], "|") {
-				return api.ReviewShow{Key: args[0]}, nil
+				return api.ReviewShow{Key: args[0], Document: document}, nil
 			}
-			return api.ReviewShow{ID: args[0]}, nil
+			return api.ReviewShow{ID: args[0], Document: document}, nil
 		}, func(w io.Writer, r api.ReviewShowReply) error {
 			return errors.Join(render.Item(w, r), c.howToDecide(w, r))
 		}),
 	}
+	cmd.Flags().StringVar(&document, "document", "", "of a held job: the items of the document of this `key`")
+	return cmd
 }
 
 // howToDecide shows what to type about an item whose plan a decision quotes.
@@ -120,6 +123,10 @@ func (c *cli) howToDecide(w io.Writer, r api.ReviewShowReply) error {
 	if r.Item.Kind == api.KindStale && r.Fingerprint != "" && len(r.Item.IDs) > 0 {
 		id := r.Item.IDs[0] + " --fingerprint " + r.Fingerprint + c.at()
 		_, err := fmt.Fprintf(w, "\ndecide\n  factmill review approve --id %s    withdraws it\n  factmill review reject --id %s    keeps it\n", id, id)
+		return err
+	}
+	if r.Job != nil && r.Fingerprint != "" {
+		_, err := io.WriteString(w, c.howToDecideJob(r))
 		return err
 	}
 	if r.Conflict == nil || r.Fingerprint == "" || len(r.Conflict.Values) == 0 {

@@ -38,12 +38,13 @@ Each end of a relation, and the holder of a property, must be exactly one entity
 approved stays pending, and the outcome says why. Approve matches: the two entities of each are the same and are read as one from now on.
 Approve a stale fact, one at a time: its document's support is withdrawn; --fingerprint is that of review show.
 Approve a conflict, one at a time: --value is the one to show, or --decision keep_all; --fingerprint is that of review show.
+Approve a held job, one at a time (--decision accept): it commits exactly what review show showed; --fingerprint is the one from there.
 Decisions stay when documents are read again, deleted, or come back.`)
 }
 
 func (c *cli) reviewRejectCmd() *cobra.Command {
 	return c.decideCmd("reject", "different", "Reject candidates, or say that two entities are not one", `Reject candidates: what they say is never asked again, from any document. Reject matches: the two entities of each are different and are
-never linked, whatever their names say. Reject a stale fact: it is kept. Reject one --value of a conflict: it is not shown; --fingerprint is that of review show. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
+never linked, whatever their names say. Reject a stale fact: it is kept. Reject one --value of a conflict: it is not shown; --fingerprint is that of review show. Reject a held job: it is rolled back. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
 back.`)
 }
 
@@ -83,9 +84,9 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	f.StringVar(&d.state, "state", "", "pending (default), approved, rejected, active (matches) or all")
 	f.StringVar(&d.schema, "schema", "", "\"current\" leaves out pending candidates that the active schema covers by now")
 	f.BoolVar(&d.query.IncludeCovered, "include-covered", false, "take covered ones too")
-	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default; of a conflict: "+map[string]string{"approve": "choose (the default) or keep_all", "reject": "reject, which is the default"}[verb])
+	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default; of a conflict: "+map[string]string{"approve": "choose (the default) or keep_all", "reject": "reject, which is the default"}[verb]+"; of a held job: "+map[string]string{"approve": "accept", "reject": "reject"}[verb]+", which is the default")
 	f.StringVar(&d.value, "value", "", "of a conflict: the `value` that is "+map[string]string{"approve": "chosen (default: the one that is shown first)", "reject": "rejected"}[verb])
-	f.StringVar(&d.print, "fingerprint", "", "of a conflict or stale fact: the `fingerprint` of the plan that was looked at, as review show gives it")
+	f.StringVar(&d.print, "fingerprint", "", "of a conflict, stale fact or held job: the `fingerprint` of the plan that was looked at, as review show gives it")
 	f.Uint64Var(&d.revision, "revision", 0, "decide only if the item is still at this `revision`")
 	c.whoFlags(cmd, &d)
 	return cmd

@@ -47,7 +47,7 @@ lines is a key; the end of the input quits.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&d.query.Kinds, "kind", nil, "entity, relation, property (the default: all three), match, conflict or stale")
+	f.StringSliceVar(&d.query.Kinds, "kind", nil, "entity, relation, property (the default: all three), match, conflict, stale or job")
 	f.StringVar(&d.query.Label, "label", "", "only those of this `label`")
 	f.Float64Var(&d.query.MinScore, "min-score", 0, "only with at least this confidence; of a match its score (0 to 1)")
 	f.IntVar(&d.query.MinCount, "min-count", 0, "only seen at least this often")
@@ -160,7 +160,7 @@ func (w *walk) one(ctx context.Context, g api.Group, left int) error {
 // cannot says why a key does not decide about a conflict: a decision is about the plan that was looked at, and names a value.
 func (w *walk) cannot(key string, g api.Group) string {
 	switch {
-	case g.Kind != api.KindConflict && g.Kind != api.KindStale:
+	case g.Kind != api.KindConflict && g.Kind != api.KindStale && g.Kind != api.KindJob:
 		return ""
 	case key == "r" && g.Kind == api.KindConflict:
 		return "say which value: factmill review reject --value; d shows the command"

@@ -46,6 +46,7 @@ var Codes = map[string]string{
 	"schema_not_found":        "404: the graph has no such schema revision",
 	"candidate_not_found":     "404: no candidate of that id or key is known",
 	"conflict_not_found":      "404: no conflict has that id or key: the property has one value, or may have several",
+	"item_not_found":          "404: the document of the held job has no such item; show lists them",
 	"stale_not_found":         "404: nobody is asked about that stale fact, or not any more",
 	"match_not_found":         "404: these entities do not match, or not any more, or no match has that id or key",
 	"patch_not_found":         "404: no patch of that id is remembered",
@@ -342,9 +343,13 @@ type JobCancel struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// JobAccept lets a held job commit.
+// JobAccept lets a held job commit. Fingerprint is that of the plan that was looked at; without one the plan is whatever it is now.
 type JobAccept struct {
-	Job string `json:"job"`
+	Job         string `json:"job"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Actor       string `json:"actor,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	RequestID   string `json:"request_id,omitempty"`
 }
 
 // JobOpen is what the loader asks the committer when it accepts a document event (internal verb jobs.open).

@@ -174,6 +174,8 @@ type DecideReply struct {
 	Records map[string]string `json:"records"`
 	// Patch is what the schema needs for the candidates that were approved; absent where it does not fit the reply (review.patch has it).
 	Patch *patch.Patch `json:"patch,omitempty"`
+	// Planned is what accepting a held job would do now, of one that was sent back.
+	Planned
 }
 
 // ReviewDecide asks for an approval or rejection: exactly one of ids, keys and query.
@@ -187,8 +189,10 @@ type ReviewDecide struct {
 	// Value that is chosen or rejected, and the Fingerprint of the plan that was looked at: of a conflict.
 	Value       json.RawMessage `json:"value,omitempty"`
 	Fingerprint string          `json:"fingerprint,omitempty"`
-	Actor       string          `json:"actor"`
-	Reason      string          `json:"reason,omitempty"`
+	// Edits of what a held job states, of a job that is sent back.
+	Edits  []JobEdit `json:"edits,omitempty"`
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason,omitempty"`
 	// Revision that the item must still be at; 0 is a match that nobody decided. Absent: whatever it is at.
 	Revision  *uint64 `json:"revision,omitempty"`
 	RequestID string  `json:"request_id,omitempty"`

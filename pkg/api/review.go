@@ -80,6 +80,8 @@ type ReviewListReply struct {
 type ReviewShow struct {
 	ID  string `json:"id,omitempty"`
 	Key string `json:"key,omitempty"`
+	// Document of a held job whose items are listed; absent: of the first ones.
+	Document string `json:"document,omitempty"`
 }
 
 // Surrounded is a quote with the text around it.
@@ -108,7 +110,9 @@ type ReviewShowReply struct {
 	Match *MatchItem `json:"match,omitempty"`
 	// Conflict is what a conflict has besides.
 	Conflict *ConflictItem `json:"conflict,omitempty"`
-	// Planned is what approving a conflict or a stale fact would do.
+	// Job is what a held job has besides.
+	Job *JobItem `json:"job,omitempty"`
+	// Planned is what approving a conflict, a stale fact or a held job would do.
 	Planned
 	// Others are, of a stale fact, how many other documents state it.
 	Others *int `json:"others,omitempty"`
@@ -161,7 +165,9 @@ type ReviewStatsReply struct {
 	// Conflicts counts properties with several values by reason; the other numbers do not.
 	Conflicts map[string]int `json:"conflicts"`
 	// Stale counts facts that documents no longer state and that wait.
-	Stale          int     `json:"stale"`
+	Stale int `json:"stale"`
+	// Jobs counts the jobs that are held.
+	Jobs           int     `json:"jobs"`
 	Oldest         string  `json:"oldest"`
 	AcceptanceRate float64 `json:"acceptance_rate"`
 }

@@ -19,8 +19,10 @@ const (
 	DecisionEdit      = "edit"
 	DecisionPrune     = "prune"
 	DecisionConvert   = "convert"
-	DecisionChoose    = "choose"   // a value of a conflict
-	DecisionKeepAll   = "keep_all" // values of a conflict
+	DecisionChoose    = "choose"    // a value of a conflict
+	DecisionKeepAll   = "keep_all"  // values of a conflict
+	DecisionAccept    = "accept"    // a held job
+	DecisionSendBack  = "send_back" // a held job, with edits
 )
 
 // Audit records one change that somebody decided. The records of a graph are numbered without gaps and chained: an id is a hash of

@@ -10,7 +10,7 @@ func (p *Plan) Within(n int) (short *Plan, leftOut int) {
 	short = whole.Canonical()
 	c, used := 0, 0
 	for ; c < len(short.Changes); c++ {
-		if used += short.Changes[c].size(); used > n*3/4 {
+		if used += short.Changes[c].Size(); used > n*3/4 {
 			break
 		}
 	}
@@ -25,8 +25,8 @@ func (p *Plan) Within(n int) (short *Plan, leftOut int) {
 	return short, leftOut
 }
 
-// size is about how many bytes the change takes in JSON.
-func (c Change) size() int {
+// Size is about how many bytes the change takes in JSON.
+func (c Change) Size() int {
 	n := 250 + 2*(len(c.Label)+len(c.Source)+len(c.Target)+len(c.Document)+len(text(c.Value))+len(text(c.Was)))
 	for _, q := range c.Quotes {
 		n += 60 + 2*len(q.Text)

@@ -18,6 +18,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/conflicts"
 	"github.com/factmill/factmill/services/committer/internal/dead"
 	"github.com/factmill/factmill/services/committer/internal/graphs"
+	"github.com/factmill/factmill/services/committer/internal/held"
 	"github.com/factmill/factmill/services/committer/internal/jobs"
 	"github.com/factmill/factmill/services/committer/internal/links"
 	"github.com/factmill/factmill/services/committer/internal/matches"
@@ -53,6 +54,7 @@ type Service struct {
 	policy     *policy.Follower
 	conflicts  *conflicts.Desk
 	stale      *stale.Desk
+	held       *held.Desk
 	space      *space
 }
 
@@ -112,6 +114,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		Store: st, Operations: s.ops, Schemas: s.graphs, Identify: s.known.Identify, Behind: s.behind, Committed: s.committed, Now: deps.Now,
 	})
 	s.stale = stale.New(stale.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
+	s.held = held.New(held.Deps{Store: st, Jobs: s.jobs, Schemas: s.graphs, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.conflicts = conflicts.New(conflicts.Deps{Store: st, Schemas: s.graphs, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.policy, err = policy.New(policy.Config{Log: deps.Log}, policy.Deps{Store: st, Schemas: s.graphs, Desk: s.candidates, Metrics: deps.Metrics})
 	if err != nil {

@@ -132,7 +132,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "dead-letters"},
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "held", "dead-letters"},
 				Elsewhere: map[string]string{"query.candidates": "reviewer"}, Log: s.log})
 	})
 	wg.Go(func() {
@@ -203,7 +203,10 @@ func (s *Service) jobAccept(ctx context.Context, graph string, req api.JobAccept
 	}
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	st, err := s.jobs.Accept(ctx, graph, req.Job)
+	if _, err := s.held.Accept(ctx, graph, req); err != nil {
+		return api.JobStatus{}, err
+	}
+	st, err := s.jobs.Get(ctx, graph, req.Job)
 	if err != nil {
 		return st, err
 	}
@@ -256,6 +259,9 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("stale", "list", verb(s.stale.List)),
 		endpoint("stale", "get", verb(s.stale.Get)),
 		waiting(endpoint("stale", "decide", verb(s.stale.Decide))),
+		endpoint("held", "list", verb(s.held.List)),
+		waiting(long(endpoint("held", "get", verb(s.held.Get)))),
+		waiting(long(endpoint("held", "decide", verb(s.held.Decide)))),
 		endpoint("conflicts", "list", verb(s.conflicts.List)),
 		endpoint("conflicts", "get", verb(s.conflicts.Get)),
 		endpoint("conflicts", "decide", verb(s.conflicts.Decide)),

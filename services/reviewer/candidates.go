@@ -16,9 +16,10 @@ const (
 	aboutMatches
 	aboutConflicts
 	aboutStale
+	aboutJob
 )
 
-// about says what a decision is about, before anything is decided: candidates, matches, a conflict or a stale fact, of one kind in a request.
+// about says what a decision is about, before anything is decided: candidates, matches, a conflict, a stale fact or a job, of one kind in a request.
 func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide) (int, error) {
 	kinds := map[string]string{} // kind → an item of it
 	switch {
@@ -49,6 +50,12 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 			if id != "" {
 				kinds[api.KindConflict] = id
 			}
+			if id, err = d.isHeld(ctx, graphName, req.IDs); err != nil {
+				return 0, err
+			}
+			if id != "" {
+				kinds[api.KindJob] = id
+			}
 		}
 		if len(kinds) == 0 {
 			return 0, api.Errorf(404, "match_not_found", "graph %s has no candidate and no match %.120s, or not any more", graphName, strings.Join(req.IDs, " "))
@@ -61,20 +68,20 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 			about[aboutCandidates] = true
 		case kind == api.KindMatch:
 			about[aboutMatches] = true
-		case (kind == api.KindConflict || kind == api.KindStale) && req.Query != nil:
+		case (kind == api.KindConflict || kind == api.KindStale || kind == api.KindJob) && req.Query != nil:
 			return 0, unsupported("of kind %s nothing is decided by a query: name one item by its id or key, with the fingerprint that show gives", kind)
 		case kind == api.KindConflict:
 			about[aboutConflicts] = true
 		case kind == api.KindStale:
 			about[aboutStale] = true
-		case kind == "job":
-			return 0, unsupported("%.120s is of kind %s: %s", item, kind, whatCanBe)
+		case kind == api.KindJob:
+			about[aboutJob] = true
 		default:
-			return 0, api.Errorf(400, "bad_value", "%.120s is of no kind of review items: a key begins with entity|, relation|, property|, match|, conflict| or stale|", item)
+			return 0, api.Errorf(400, "bad_value", "%.120s is of no kind of review items: a key begins with entity|, relation|, property|, match|, conflict|, stale| or job|", item)
 		}
 	}
 	if len(about) > 1 {
-		return 0, unsupported("one request decides about candidates, about matches, about a conflict or about a stale fact, not about several of them: ask apart")
+		return 0, unsupported("one request decides about candidates, about matches, about a conflict, a stale fact or a job, not about several of them: ask apart")
 	}
 	for one := range about {
 		return one, nil

@@ -39,9 +39,14 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 		return d.decideConflict(ctx, graphName, req, verb)
 	case aboutStale:
 		return d.decideStale(ctx, graphName, req, verb)
+	case aboutJob:
+		return d.decideJob(ctx, graphName, req, verb)
+	}
+	if len(req.Edits) > 0 {
+		return nil, api.Errorf(400, "bad_value", "edits are of held jobs that are sent back: leave them out")
 	}
 	if len(req.Value) > 0 || req.Fingerprint != "" {
-		return nil, api.Errorf(400, "bad_value", "value and fingerprint are of decisions about conflicts and stale facts: leave them out")
+		return nil, api.Errorf(400, "bad_value", "value and fingerprint are of decisions about conflicts, stale facts and held jobs: leave them out")
 	}
 	if about == aboutCandidates {
 		return d.decideCandidates(ctx, graphName, req, verb)
@@ -67,9 +72,6 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 func unsupported(format string, args ...any) *api.Error {
 	return api.Errorf(412, "not_supported", format, args...)
 }
-
-// whatCanBe says what is decided about in this version.
-const whatCanBe = "this version decides about candidates, matches, conflicts and stale facts"
 
 // areConflicts says which of some ids is a conflict; "" where none is.
 func (d *desk) areConflicts(ctx context.Context, graphName string, ids []string) (string, error) {
@@ -117,6 +119,9 @@ func (d *desk) undo(ctx context.Context, graphName string, body []byte) (any, er
 	}
 	if len(said.Records) == 1 && candidateKinds[said.Records[0].Kind] {
 		return d.committer.UndoCandidate(ctx, graphName, api.CandidatesUndo{Record: req.Decision, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID})
+	}
+	if len(said.Records) == 1 && said.Records[0].Kind == api.KindJob {
+		return nil, final(said.Records[0])
 	}
 	if len(said.Records) == 1 && said.Records[0].Kind == api.KindStale {
 		return d.committer.DecideStale(ctx, graphName, api.StaleDecide{Undo: req.Decision, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID})

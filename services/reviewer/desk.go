@@ -32,6 +32,9 @@ type Committer interface {
 	StaleFact(ctx context.Context, graph string, req api.StaleGet) (api.StaleReply, error)
 	DecideStale(ctx context.Context, graph string, req api.StaleDecide) (api.DecideReply, error)
 	DecideConflict(ctx context.Context, graph string, req api.ConflictDecide) (api.DecideReply, error)
+	Held(ctx context.Context, graph string, req api.HeldList) (api.HeldListReply, error)
+	HeldJob(ctx context.Context, graph string, req api.HeldGet) (api.HeldReply, error)
+	DecideHeld(ctx context.Context, graph string, req api.HeldDecide) (api.DecideReply, error)
 	Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (api.CandidatesKindsReply, error)
 	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
 	EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (api.CandidateEdited, error)
@@ -337,7 +340,11 @@ func (d *desk) stats(ctx context.Context, graph string, body []byte) (any, error
 		return nil, err
 	}
 	stale, err := d.committer.Stale(ctx, graph, api.StaleList{})
-	reply.Matches, reply.Conflicts, reply.Stale = counts.States, conflicts.Reasons, stale.Waiting
+	if err != nil {
+		return nil, err
+	}
+	held, err := d.committer.Held(ctx, graph, api.HeldList{})
+	reply.Matches, reply.Conflicts, reply.Stale, reply.Jobs = counts.States, conflicts.Reasons, stale.Waiting, held.Waiting
 	return reply, err
 }
 
@@ -348,6 +355,9 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 	}
 	if (req.ID == "") == (req.Key == "") {
 		return nil, api.Errorf(400, "bad_value", "give either id or key")
+	}
+	if strings.HasPrefix(req.Key, "job|") {
+		return d.heldJob(ctx, graph, api.HeldGet{Key: req.Key, Document: req.Document})
 	}
 	if strings.HasPrefix(req.Key, "stale|") {
 		return d.staleFact(ctx, graph, api.StaleGet{Key: req.Key})
@@ -371,6 +381,9 @@ func (d *desk) show(ctx context.Context, graph string, body []byte) (any, error)
 		f, ferr := d.staleFact(ctx, graph, api.StaleGet{ID: req.ID})
 		if !errors.As(ferr, &none) || none.Code != "stale_not_found" {
 			return f, ferr
+		}
+		if id, herr := d.isHeld(ctx, graph, []string{req.ID}); herr != nil || id != "" {
+			return d.heldJob(ctx, graph, api.HeldGet{ID: req.ID, Document: req.Document})
 		}
 	}
 	if err != nil {

@@ -23,6 +23,7 @@ const (
 	matches
 	conflicts
 	stale
+	heldJobs
 )
 
 func asksFor(kinds []string) (s sources) {
@@ -34,6 +35,8 @@ func asksFor(kinds []string) (s sources) {
 			s |= conflicts
 		case api.KindStale:
 			s |= stale
+		case api.KindJob:
+			s |= heldJobs
 		default:
 			s |= candidates
 		}
@@ -109,6 +112,12 @@ func (d *desk) several(ctx context.Context, graph string, asked sources, f model
 	}
 	if asked&stale != 0 {
 		if p, err = d.staleFacts(ctx, graph, f, after, limit); err != nil {
+			return p, err
+		}
+		pages = append(pages, p)
+	}
+	if asked&heldJobs != 0 {
+		if p, err = d.held(ctx, graph, f, after, limit); err != nil {
 			return p, err
 		}
 		pages = append(pages, p)

@@ -28,6 +28,7 @@ type deskOfMatches struct {
 	clashes []api.Group // conflicts
 	ruled   []api.ConflictDecide
 	gone    []api.Group // stale facts
+	jobs    []api.Group // that are held
 }
 
 func (c *deskOfMatches) Stale(_ context.Context, _ string, req api.StaleList) (api.StaleListReply, error) {

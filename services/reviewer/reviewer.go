@@ -222,6 +222,22 @@ func (r remote) DecideStale(ctx context.Context, graph string, req api.StaleDeci
 	return reply, err
 }
 
+func (r remote) Held(ctx context.Context, graph string, req api.HeldList) (reply api.HeldListReply, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "held.list"), req, &reply)
+	return reply, err
+}
+
+// HeldJob applies the job to see what it does, which takes its time.
+func (r remote) HeldJob(ctx context.Context, graph string, req api.HeldGet) (reply api.HeldReply, err error) {
+	err = r.conn.Request(ctx, verb(graph, "held.get"), req, &reply)
+	return reply, err
+}
+
+func (r remote) DecideHeld(ctx context.Context, graph string, req api.HeldDecide) (reply api.DecideReply, err error) {
+	err = r.patiently(ctx, graph, "held.decide", &req.RequestID, &req, &reply)
+	return reply, err
+}
+
 func (r remote) Convert(ctx context.Context, graph string, req api.ReviewConvert) (reply api.ConvertReport, err error) {
 	err = r.patiently(ctx, graph, "candidates.convert", &req.RequestID, &req, &reply)
 	return reply, err

@@ -19,6 +19,8 @@ func subject(g api.Group) string {
 		return g.Text + "  (" + g.Label + ")  " + g.SourceText + " = " + g.TargetText
 	case api.KindStale:
 		return g.Text
+	case api.KindJob:
+		return "job " + g.Text + "  (" + g.Label + ")"
 	}
 	return g.Text + "  (" + g.Label + ")"
 }
@@ -43,6 +45,9 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 	case only(r.Groups, api.KindConflict):
 		one, many = "conflict", "conflicts"
 		conflicts(p, r.Groups)
+	case only(r.Groups, api.KindJob):
+		one, many = "held job", "held jobs"
+		heldJobs(p, r.Groups)
 	default:
 		for _, g := range r.Groups {
 			p.group(g)
@@ -93,6 +98,10 @@ func Item(w io.Writer, r api.ReviewShowReply) error {
 	}
 	if r.Conflict != nil {
 		p.conflict(r)
+		return p.err
+	}
+	if r.Job != nil {
+		p.job(r)
 		return p.err
 	}
 	p.group(r.Item)
@@ -146,6 +155,9 @@ func ReviewStats(w io.Writer, r api.ReviewStatsReply) error {
 	p.counted("conflicts", r.Conflicts)
 	if r.Stale > 0 {
 		p.f("\n%s: factmill review list --kind stale", Count(r.Stale, "stale fact waits", "stale facts wait"))
+	}
+	if r.Jobs > 0 {
+		p.f("\n%s: factmill review list --kind job", Count(r.Jobs, "job is held", "jobs are held"))
 	}
 	return p.err
 }

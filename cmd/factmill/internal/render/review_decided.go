@@ -51,6 +51,7 @@ func Outcome(w io.Writer, r api.DecideReply, done string) error {
 	if n := total - min(len(changed), maxOutcome); n > 0 {
 		p.f("  and %s more", Number(n))
 	}
+	p.plan(r.Planned)
 	skipped := slices.Sorted(maps.Keys(r.Outcome.Skipped))
 	for _, k := range skipped[:min(len(skipped), maxOutcome)] {
 		why := r.Outcome.Skipped[k]
@@ -83,6 +84,8 @@ func things(o api.Outcome) (one, many string) {
 		return "conflict", "conflicts"
 	case api.KindStale:
 		return "stale fact", "stale facts"
+	case api.KindJob:
+		return "job", "jobs"
 	case "entity", "relation", "property":
 		return "candidate", "candidates"
 	}

@@ -95,9 +95,7 @@ func (m *Machine) notHeld(ctx context.Context, g, id string) error {
 	if err != nil {
 		return err
 	}
-	e := api.Errorf(412, "job_not_held", "job %s is %s, not held", id, s.State)
-	e.Details = map[string]any{"state": s.State}
-	return e
+	return api.Errorf(412, "job_not_held", "job %s is %s, not held", id, s.State)
 }
 
 // applied makes what hooks see.
@@ -138,7 +136,14 @@ func (m *Machine) Try(ctx context.Context, g, id string, see func(Applied) error
 	if err != nil {
 		return err
 	}
-	return m.anew(ctx, k, l, m.try(ctx, &rec, l, tokens, nil, see))
+	err = m.try(ctx, &rec, l, tokens, nil, see)
+	m.mu.Lock()
+	gone := m.live[k] != l || l.rec.State != api.JobHeld
+	m.mu.Unlock()
+	if err != nil && gone { // it was decided while this waited for its turn
+		return m.notHeld(ctx, g, id)
+	}
+	return m.anew(ctx, k, l, err)
 }
 
 // undecided waits until no decision about the job is under way.
