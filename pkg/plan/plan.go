@@ -150,12 +150,23 @@ func (p *Plan) Lines() []string {
 		if c.Op == Remove && (c.Kind == "entity" || c.Kind == "relation" || c.Kind == "property") {
 			line += fmt.Sprintf("  %d left", c.Left)
 		}
+		if c.Op == Add && c.Left > 0 {
+			line += "  " + others(c.Left)
+		}
 		out = append(out, line)
 		for _, q := range c.Quotes {
 			out = append(out, "    “"+q.Text+"”")
 		}
 	}
 	return out
+}
+
+// others says how many other documents state what comes.
+func others(n int) string {
+	if n == 1 {
+		return "1 other source"
+	}
+	return fmt.Sprintf("%d other sources", n)
 }
 
 func (c Change) what() string {

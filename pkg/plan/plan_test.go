@@ -107,3 +107,38 @@ func TestWithin(t *testing.T) {
 		require.Equal(t, n > 0, len(short.Base) > 0 && len(short.Changes) > 0)
 	}
 }
+
+// A plan that is streamed has the fingerprint that it has when it is held whole; of other parts than were announced there is none.
+func TestStream(t *testing.T) {
+	p := &plan.Plan{Graph: "g", Item: "job|j1", Decision: "accept", Schema: "s", Extraction: "x", Base: []plan.Base{{"b", 2}, {"a", 0}}, Changes: []plan.Change{
+		{Op: plan.Add, Kind: "stale", Label: "KNOWS", Source: "A", Target: "B", Document: "b", Left: 2},
+		{Op: plan.Add, Kind: "candidate", Label: "Ship", Source: "Wren", Value: "entity|ship|wren", Document: "a", Quotes: []plan.Quote{{1, 9, 13, "Wren"}, {1, 0, 4, "Wren"}}},
+		{Op: plan.Remove, Kind: "candidate", Label: "Ship", Source: "Lark", Value: "entity|ship|lark", Document: "a"},
+		{Op: plan.Add, Kind: "kept", Label: "born", Source: "A", Value: int64(1), Document: "b"},
+	}}
+	want := p.Fingerprint()
+	p.Canonical()
+	stream := func(bases, changes int) (string, error) {
+		s := plan.NewStream(plan.Plan{Graph: "g", Item: "job|j1", Decision: "accept", Schema: "s", Extraction: "x"}, bases, changes)
+		for _, b := range p.Base {
+			s.Base(b)
+		}
+		for _, c := range p.Changes {
+			s.Change(c)
+		}
+		return s.Sum()
+	}
+	got, err := stream(2, 4)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	_, err = stream(2, 3)
+	require.Error(t, err)
+	require.Equal(t, []string{
+		"- candidate Lark Ship  (a)", "+ candidate Wren Ship  (a)", "    “Wren”", "    “Wren”", "+ kept, not stated any more: born of A = 1  (b)",
+		"+ to decide, not stated any more: A KNOWS B  (b)  2 other sources",
+	}, p.Lines())
+	none := plan.Plan{Graph: "g"}
+	sum, err := plan.NewStream(none, 0, 0).Sum()
+	require.NoError(t, err)
+	require.Equal(t, none.Fingerprint(), sum)
+}

@@ -117,13 +117,13 @@ func (w *decision) take() (err error) {
 		return err
 	}
 	if w.req.Fingerprint == anything { // what is accepted unseen is accepted when it is there
-		return w.d.settled(w.ctx, w.graph, w.job, func() error {
+		return w.d.again(w.ctx, w.graph, w.job, func() error {
 			_, err := machine.Accept(w.ctx, w.graph, w.job, hooks)
 			return err
 		})
 	}
 	var now api.Planned
-	err = w.d.settled(w.ctx, w.graph, w.job, func() error {
+	err = w.d.again(w.ctx, w.graph, w.job, func() error {
 		return machine.Try(w.ctx, w.graph, w.job, func(a jobs.Applied) (err error) {
 			now, err = w.d.plan(w.ctx, w.graph, a, refusalBudget)
 			return err

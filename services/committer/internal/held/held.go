@@ -163,18 +163,26 @@ func (d *Desk) Get(ctx context.Context, graphName string, req api.HeldGet) (repl
 
 // settled calls fn until documents that had to be read anew are there.
 func (d *Desk) settled(ctx context.Context, graphName, job string, fn func() error) error {
+	err := fn()
+	if errors.Is(err, jobs.ErrAnew) {
+		err = d.again(ctx, graphName, job, fn)
+	}
+	return err
+}
+
+// again waits until documents that are read anew are there, and calls fn.
+func (d *Desk) again(ctx context.Context, graphName, job string, fn func() error) error {
 	end := d.deps.Now().Add(anewWait)
 	for {
-		err := fn()
-		if !errors.Is(err, jobs.ErrAnew) {
-			return err
-		}
 		s, err := d.deps.Jobs.Wait(ctx, graphName, job, anewWait, func(s api.JobStatus) bool { return s.State == api.JobHeld || api.Ended(s.State) })
 		if err != nil {
 			return err
 		}
 		if s.State != api.JobHeld || !d.deps.Now().Before(end) {
 			return api.Errorf(503, "not_ready", "documents of job %s moved and are read anew: ask again when it is held", job)
+		}
+		if err := fn(); !errors.Is(err, jobs.ErrAnew) {
+			return err
 		}
 	}
 }
