@@ -4,9 +4,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
-	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/pkg/schema"
 )
@@ -25,7 +25,7 @@ func (e *editor) check() error {
 			if err := e.span(at, chunk.Index, m.Start, m.End); err != nil {
 				return err
 			}
-			if m.Name = strings.Join(strings.Fields(e.s.text[m.Start:m.End]), " "); fingerprint.Fold(m.Name) == "" {
+			if m.Name = strings.Join(strings.Fields(e.s.text[m.Start:m.End]), " "); !strings.ContainsFunc(m.Name, word) {
 				return e.refuse("item %s: there is no name at %d…%d", e.s.names[at], m.Start, m.End)
 			}
 		}
@@ -50,6 +50,9 @@ func (e *editor) check() error {
 	}
 	return nil
 }
+
+// word says whether a rune makes a name: symbols alone are none.
+func word(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
 // goes says whether an item is dropped: by an edit, or with an entity that it is about.
 func (e *editor) goes(at spot, entities ...int) bool {
