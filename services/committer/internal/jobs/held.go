@@ -114,13 +114,9 @@ func (m *Machine) applied(rec *Record, txn *store.Txn, docs []AppliedDocument, d
 func (m *Machine) look(ctx context.Context, k key) (l *live, rec Record, tokens []string, err error) {
 	m.mu.Lock()
 	l = m.live[k]
-	switch {
-	case l == nil || l.rec.State != api.JobHeld || l.fail != nil:
+	if l == nil || l.rec.State != api.JobHeld || l.fail != nil {
 		m.mu.Unlock()
 		return nil, rec, nil, m.notHeld(ctx, k.graph, k.job)
-	case l.committing:
-		m.mu.Unlock()
-		return nil, rec, nil, api.Errorf(429, "busy", "somebody is deciding about job %s: try again", k.job)
 	}
 	defer m.mu.Unlock()
 	return l, l.rec, l.tokens(), nil
@@ -157,7 +153,10 @@ func (m *Machine) undecided(ctx context.Context, k key) error {
 	if !deciding() {
 		return nil
 	}
-	_, err := m.Wait(ctx, k.graph, k.job, 30*time.Second, func(api.JobStatus) bool { return !deciding() })
+	_, err := m.Wait(ctx, k.graph, k.job, time.Minute, func(api.JobStatus) bool { return !deciding() })
+	if err == nil && deciding() {
+		err = api.Errorf(429, "busy", "somebody is deciding about job %s: try again", k.job)
+	}
 	return err
 }
 
@@ -191,23 +190,44 @@ func (m *Machine) try(ctx context.Context, rec *Record, l *live, tokens []string
 	return see(m.applied(rec, txn, docs, does))
 }
 
-// seize takes a held job for a decision: whatever arrives meanwhile leaves it alone. letGo or the job's end must follow.
+// seize takes a held job for a decision: whatever arrives meanwhile leaves it alone. letGo or the job's end must follow. Who comes while another
+// decision is under way waits for what comes of it.
 func (m *Machine) seize(ctx context.Context, k key) (l *live, rec Record, tokens []string, err error) {
-	if err := m.undecided(ctx, k); err != nil {
-		return nil, rec, nil, err
+	for {
+		if err := m.undecided(ctx, k); err != nil {
+			return nil, rec, nil, err
+		}
+		l, rec, tokens, err = m.take(ctx, k)
+		if !errors.Is(err, errDeciding) {
+			return l, rec, tokens, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, rec, nil, err
+		}
 	}
-	m.stageMu.Lock()
-	defer m.stageMu.Unlock()
-	if l, rec, tokens, err = m.look(ctx, k); err != nil {
-		return nil, rec, nil, err
-	}
+}
+
+// errDeciding: a decision about the job is under way.
+var errDeciding = errors.New("a decision is under way")
+
+func (m *Machine) take(ctx context.Context, k key) (l *live, rec Record, tokens []string, err error) {
+	m.stageMu.Lock() // nothing is half staged
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l.committing || l.fail != nil || l.rec.State != api.JobHeld { // since look
-		return nil, rec, nil, api.Errorf(429, "busy", "somebody is deciding about job %s: try again", k.job)
+	l = m.live[k]
+	held := l != nil && l.rec.State == api.JobHeld && l.fail == nil
+	free := held && !l.committing
+	if free {
+		l.committing, rec, tokens = true, l.rec, l.tokens()
 	}
-	l.committing = true
-	return l, l.rec, l.tokens(), nil
+	m.mu.Unlock()
+	m.stageMu.Unlock()
+	switch {
+	case free:
+		return l, rec, tokens, nil
+	case held:
+		return nil, rec, nil, errDeciding
+	}
+	return nil, rec, nil, m.notHeld(ctx, k.graph, k.job)
 }
 
 // letGo gives a job back that stays held, after an error or an edit; documents that a later job wanted meanwhile go to it.
