@@ -90,6 +90,8 @@ func (c Condition) fitsNothing(list Verdict) string {
 		return "only candidates (entity, relation, property) and stale facts are decided by themselves, not kind " + c.Kind
 	case c.Sensitive != nil && *c.Sensitive && (c.Kind == KindEntity || c.Kind == KindRelation):
 		return "only a property is sensitive, not kind " + c.Kind
+	case c.Kind == "job" && c.Reason != "":
+		return "a job has no reason"
 	case list == VerdictAccept && c.Reason == reasonPolicy:
 		return "what came for the reason policy was asked for by a manual condition, and waits for people"
 	}
