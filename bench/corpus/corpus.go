@@ -64,7 +64,8 @@ func word(n int) string {
 	return string(b)
 }
 
-func (c Corpus) person(n int) string {
+// Person is the name of the nth person.
+func (c Corpus) Person(n int) string {
 	return given[n%len(given)] + " " + word(n/len(given)) + family[n%len(family)][:1] + "son"
 }
 
@@ -89,7 +90,7 @@ func (c Corpus) Document(n, version int) []byte {
 	for i := 0; b.Len() < c.Bytes; i++ {
 		switch rng.IntN(6) {
 		case 0:
-			fmt.Fprintf(&b, "%s works for %s. ", c.person(draw(c.People)), c.firm(draw(c.Firms)))
+			fmt.Fprintf(&b, "%s works for %s. ", c.Person(draw(c.People)), c.firm(draw(c.Firms)))
 		case 1:
 			fmt.Fprintf(&b, "%s is based in %s. ", c.firm(draw(c.Firms)), c.town(draw(c.Towns)))
 		case 2:

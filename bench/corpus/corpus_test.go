@@ -27,7 +27,7 @@ func TestNamesDiffer(t *testing.T) {
 	c := Corpus{}
 	seen := map[string]bool{}
 	for i := range 4000 {
-		seen[c.person(i)] = true
+		seen[c.Person(i)] = true
 	}
 	for i := range 2000 {
 		seen[c.firm(i)] = true
