@@ -47,6 +47,9 @@ func TestDesk(t *testing.T) {
 		status, got := read(b.ID, f.Name, 0)
 		require.Zero(t, status)
 		require.Equal(t, string(want), got)
+		if f.Size == 0 { // a marker
+			continue
+		}
 		_, got = read(b.ID, f.Name, f.Size-1)
 		require.Equal(t, string(want[len(want)-1:]), got)
 		_, got = read(b.ID, f.Name, f.Size+5)
