@@ -81,8 +81,8 @@ held, 1 rolled back, 4 committed without some documents. An interrupt leaves the
 	}
 }
 
-// acceptWait is how long the committer waits for the commit of a job that was accepted before it answers.
-const acceptWait = 30 * time.Second
+// acceptWait is how long a job that was accepted may commit before the command gives up waiting for the answer; the commit goes on.
+const acceptWait = 10 * time.Minute
 
 func (c *cli) jobsAcceptCmd() *cobra.Command {
 	var d decision

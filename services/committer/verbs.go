@@ -150,7 +150,7 @@ func (s *Service) jobEndpoints() []bus.Endpoint {
 		endpoint("jobs", "get", verb(s.jobGet)),
 		endpoint("jobs", "list", verb(s.jobs.List)),
 		endpoint("jobs", "cancel", verb(s.jobCancel)),
-		endpoint("jobs", "accept", verb(s.jobAccept)),
+		long(endpoint("jobs", "accept", verb(s.jobAccept))),
 	}
 }
 
@@ -201,11 +201,11 @@ func (s *Service) jobAccept(ctx context.Context, graph string, req api.JobAccept
 	if !events.ValidJob(req.Job) {
 		return api.JobStatus{}, api.Errorf(400, "bad_name", "bad job id %q", req.Job)
 	}
-	waiting, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	if _, err := s.held.Accept(ctx, graph, req); err != nil {
+	if _, err := s.held.Accept(ctx, graph, req); err != nil { // which ends when the job is committed
 		return api.JobStatus{}, err
 	}
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
 	st, err := s.jobs.Get(ctx, graph, req.Job)
 	if err != nil {
 		return st, err

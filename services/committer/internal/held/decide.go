@@ -31,6 +31,8 @@ func check(req api.HeldDecide) error {
 		return api.Errorf(413, "too_large", "there are %d edits: at most %d", len(req.Edits), api.MaxEdits)
 	case strings.TrimSpace(req.Actor) == "":
 		return api.Errorf(400, "bad_value", "actor is missing: say who decides")
+	case strings.EqualFold(strings.TrimSpace(req.Actor), api.ActorPolicy):
+		return api.Errorf(400, "bad_value", "actor is %q: that name is the policy's, which holds jobs and decides about none", req.Actor)
 	case len(req.Actor) > api.MaxActor || !utf8.ValidString(req.Actor) || strings.ContainsFunc(req.Actor, unicode.IsControl):
 		return api.Errorf(400, "bad_value", "actor must be a name of at most %d bytes, without control characters", api.MaxActor)
 	case len(req.Reason) > api.MaxReason || !utf8.ValidString(req.Reason):

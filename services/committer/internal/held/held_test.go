@@ -234,6 +234,7 @@ func TestRefusals(t *testing.T) {
 		"edits are of a job that":     {ID: "look", Decision: "accept", Fingerprint: "x", Edits: []api.JobEdit{{}}},
 		"begins with job|":            {Key: "stale|look", Decision: "accept", Fingerprint: "x"},
 		"show gives that of the plan": {ID: "look", Decision: "accept", Fingerprint: "*"},
+		"that name is the policy's":   {ID: "look", Decision: "accept", Fingerprint: "x", Actor: "Policy"},
 		"no job id":                   {ID: "a b", Decision: "accept", Fingerprint: "x"},
 		"graph g has no job none":     {ID: "none", Decision: "accept", Fingerprint: "x"},
 		"is not what was looked at":   {ID: "look", Decision: "accept", Fingerprint: "x"},
