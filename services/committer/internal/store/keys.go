@@ -44,6 +44,7 @@ const (
 	spaceConflict = '%' // conflict id → owner id, property, number of values
 	spaceRuling   = '^' // owner id, property
 	spaceRulingID = '&' // conflict id → owner id, property
+	spaceApart    = '*' // id of an entity of whose name several things are told apart → property that does
 
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
@@ -57,7 +58,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&*"
 
 // Lists of postings.
 const (
@@ -291,7 +292,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceRulingID:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceRulingID, spaceApart:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())
