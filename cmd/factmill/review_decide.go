@@ -45,7 +45,8 @@ Decisions stay when documents are read again, deleted, or come back.`)
 
 func (c *cli) reviewRejectCmd() *cobra.Command {
 	return c.decideCmd("reject", "different", "Reject candidates, or say that two entities are not one", `Reject candidates: what they say is never asked again, from any document. Reject matches: the two entities of each are different and are
-never linked, whatever their names say. Reject a stale fact: it is kept. Reject one --value of a conflict: it is not shown; --fingerprint is that of review show. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
+never linked, whatever their names say. Reject a stale fact: it is kept. Reject one --value of a conflict: it is not shown; --decision different, of a
+homonym, makes each value an entity of its own; --fingerprint is that of review show. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
 back.`)
 }
 
@@ -89,7 +90,7 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	f.StringVar(&d.state, "state", "", "pending (default), approved, rejected, active (matches) or all")
 	f.StringVar(&d.schema, "schema", "", "\"current\" leaves out pending candidates that the active schema covers by now")
 	f.BoolVar(&d.query.IncludeCovered, "include-covered", false, "take covered ones too")
-	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default"+map[string]string{"approve": ", or choose, with --entity; of a conflict: choose (the default) or keep_all", "reject": "; of a conflict: reject, which is the default"}[verb])
+	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default"+map[string]string{"approve": ", or choose, with --entity; of a conflict: choose (the default) or keep_all", "reject": "; of a conflict: reject, which is the default with --value, or different, of a homonym"}[verb])
 	if verb == "approve" {
 		f.StringVar(&d.entity, "entity", "", "of matches: the `id` of the entity that their name stands for, as review show lists those that fit; --decision is choose then")
 	}

@@ -101,6 +101,8 @@ func (s *Sources) UnmarshalJSON(b []byte) error {
 
 // EntityRow of the export. Labels is the type and its ancestors, sorted.
 type EntityRow struct {
+	// Homonym is there where people told several things of one name apart, of which this is one.
+	Homonym    *Homonym               `json:"homonym,omitempty"`
 	ID         string                 `json:"id"`
 	Kind       string                 `json:"kind"`
 	Labels     []string               `json:"labels"`
@@ -116,6 +118,14 @@ type EntityRow struct {
 	DocumentsTotal int `json:"documents_total,omitempty"`
 	// PropertiesTotal counts the properties where a reply shows a part of them; replies only.
 	PropertiesTotal int `json:"properties_total,omitempty"`
+}
+
+// Homonym is one of several things of a name: the one of a value of Property, or the undecided one, of which documents give no value.
+type Homonym struct {
+	Of        string `json:"of"` // id that label and merge key give, which is that of the undecided one
+	Property  string `json:"property"`
+	Undecided bool   `json:"undecided,omitempty"`
+	Value     any    `json:"value,omitempty"`
 }
 
 // RelationRow of the export.

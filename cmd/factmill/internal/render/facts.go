@@ -63,6 +63,13 @@ func Entity(w io.Writer, r api.EntityReply) error {
 	e := r.Entity
 	p.f("%s  (%s)", e.Name, e.Type)
 	p.f("  id        %s", e.ID)
+	if h := e.Homonym; h != nil {
+		what := "the one of " + h.Property + " " + Any(h.Value)
+		if h.Undecided {
+			what = "undecided: no document says which, by " + h.Property
+		}
+		p.f("  homonym   %s; others have the name", what)
+	}
 	if len(e.Labels) > 1 {
 		p.f("  labels    %s", strings.Join(e.Labels, ", "))
 	}

@@ -23,11 +23,16 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 	p.f("  id %s  revision %d", c.ID, r.Revision)
 	p.f("  key %s", r.Item.Key)
 	p.f("  of %s", c.Owner)
+	if c.Apart {
+		p.f("  told apart: each value is of an entity of its own")
+	}
 	for i, v := range c.Values {
 		shown := ""
 		switch {
 		case v.Rejected:
 			shown = "  rejected"
+		case c.Apart:
+			shown = "  entity " + v.Entity
 		case i == 0:
 			shown = "  shown"
 		}

@@ -31,6 +31,7 @@ const (
 // rules are the decisions, and what of the store each is.
 var rules = map[string]string{
 	events.DecisionChoose: store.RuleChoose, events.DecisionKeepAll: store.RuleKeepAll, events.DecisionReject: store.RuleReject,
+	events.DecisionDifferent: store.RuleDifferent,
 }
 
 func checkDecide(req *api.ConflictDecide) error {
@@ -45,10 +46,8 @@ func checkDecide(req *api.ConflictDecide) error {
 	}
 	undo := req.Decision == events.DecisionUndo
 	switch {
-	case req.Decision == events.DecisionDifferent:
-		return api.Errorf(412, "not_supported", "different tells things of one name apart, which this version does not: choose a value, keep all, or reject one")
 	case !undo && rules[req.Decision] == "":
-		return api.Errorf(400, "bad_value", "decision is %.40q: of a conflict it is choose, keep_all or reject, or undo", req.Decision)
+		return api.Errorf(400, "bad_value", "decision is %.40q: of a conflict it is choose, keep_all, reject or different, or undo", req.Decision)
 	case ways != 1 || undo != (req.Record != ""):
 		return api.Errorf(400, "bad_value", "say about what: exactly one of id and key; to undo, the record")
 	case strings.TrimSpace(req.Actor) == "":
@@ -59,7 +58,7 @@ func checkDecide(req *api.ConflictDecide) error {
 		return api.Errorf(400, "bad_value", "reason must be a text of at most %d bytes", api.MaxReason)
 	case len(req.Value) > maxValue:
 		return api.Errorf(413, "too_large", "value has %d bytes: at most %d", len(req.Value), maxValue)
-	case len(req.Value) > 0 && (undo || req.Decision == events.DecisionKeepAll):
+	case len(req.Value) > 0 && (undo || req.Decision == events.DecisionKeepAll || req.Decision == events.DecisionDifferent):
 		return api.Errorf(400, "bad_value", "value: %s names none", req.Decision)
 	case len(req.Value) == 0 && req.Decision == events.DecisionReject:
 		return api.Errorf(400, "bad_value", "value is missing: say which value is rejected; show lists them")
@@ -146,6 +145,9 @@ func (w *deciding) decide(r *reader) error {
 	if rev := w.req.Revision; rev != nil && g.Revision != *rev {
 		return api.Errorf(409, "stale_revision", "conflict %s is at revision %d, not %d: somebody decided meanwhile; look again", g.Key, g.Revision, *rev)
 	}
+	if x.ruling != nil && x.ruling.Apart {
+		return w.isApart(&x, g.Key)
+	}
 	now, err := r.planned(w.graph, &x)
 	if err != nil {
 		return err
@@ -166,7 +168,7 @@ func (w *deciding) decide(r *reader) error {
 		return err
 	}
 	value, at := any(nil), 0
-	if w.req.Decision != events.DecisionKeepAll {
+	if w.req.Decision == events.DecisionChoose || w.req.Decision == events.DecisionReject {
 		if at, err = w.stated(&x); err != nil {
 			return err
 		}
@@ -183,7 +185,12 @@ func (w *deciding) decide(r *reader) error {
 			return fmt.Errorf("value of %s: %w", g.Key, err)
 		}
 	}
-	if err := w.txn.PutRuling(then); err != nil {
+	if then.Apart {
+		err = w.tellApart(r, &x, &then)
+	} else {
+		err = w.txn.PutRuling(then)
+	}
+	if err != nil {
 		return err
 	}
 	w.note(g.Key, x.ID, x.state, settled(&then, keys))
@@ -271,9 +278,12 @@ func (w *deciding) undo(r *reader) error {
 	if err != nil {
 		return err
 	}
-	if before == nil {
+	switch {
+	case stands.Apart || before != nil && before.Apart:
+		err = w.together(r, stands, before)
+	case before == nil:
 		err = w.txn.DropRuling(owner, property)
-	} else {
+	default:
 		err = w.txn.PutRuling(*before)
 	}
 	if err != nil {
@@ -308,7 +318,13 @@ func (w *deciding) before(rec events.Audit) (*store.Ruling, error) {
 // states are those of an item under two rulings; where it is none now, what the rulings say.
 func (w *deciding) states(r *reader, owner, property string, was, now *store.Ruling) (before, after string, err error) {
 	var folds []store.PropertyFold
-	err = r.sn.PropertyValues(owner, property, func(f store.PropertyFold) error {
+	x := item{Conflict: store.Conflict{Owner: owner, Property: property}, ruling: was}
+	if was.Apart {
+		if x, _, err = r.toldApart(x); err != nil {
+			return "", "", err
+		}
+	}
+	err = r.values(&x, func(f store.PropertyFold) error {
 		folds = append(folds, f)
 		return r.tick()
 	})

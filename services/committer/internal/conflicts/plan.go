@@ -21,6 +21,9 @@ const (
 
 // planned is the plan of the item's approval as replies have it.
 func (r *reader) planned(graphName string, x *item) (out api.Planned, err error) {
+	if x.ruling != nil && x.ruling.Apart { // nothing is decided about it but by an undo
+		return out, nil
+	}
 	p, err := r.plan(graphName, x)
 	if err != nil {
 		return out, err
@@ -50,7 +53,7 @@ func (r *reader) plan(graphName string, x *item) (*plan.Plan, error) {
 			p.Changes = append(p.Changes, c)
 		}
 		n := 0
-		err := r.sn.PropertySupports(x.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
+		err := r.sn.PropertySupports(f.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
 			if err := r.tick(); err != nil {
 				return err
 			}

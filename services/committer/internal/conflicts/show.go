@@ -83,7 +83,7 @@ func (r *reader) distinct(x *item, sum int) (int, error) {
 func (r *reader) stated(x *item) (map[string]bool, error) {
 	docs := map[string]bool{}
 	for _, f := range x.values {
-		err := r.sn.PropertySupports(x.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
+		err := r.sn.PropertySupports(f.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
 			docs[s.DocID] = true
 			return r.tick()
 		})
@@ -97,7 +97,7 @@ func (r *reader) stated(x *item) (map[string]bool, error) {
 // quotes are a few places that give a value.
 func (r *reader) quotes(x *item, f store.PropertyFold, limit int) ([]api.Surrounded, error) {
 	var docs [][]desk.Span
-	err := r.sn.PropertySupports(x.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
+	err := r.sn.PropertySupports(f.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
 		spans := make([]desk.Span, 0, min(len(s.Spans), limit))
 		for _, e := range s.Spans[:min(len(s.Spans), limit)] {
 			spans = append(spans, desk.Span{Doc: s.DocID, Version: s.Version, Chunk: e.Chunk, Start: e.Start, End: e.End, Confidence: e.Confidence, Extractor: e.Extractor})
@@ -117,7 +117,7 @@ func (r *reader) quotes(x *item, f store.PropertyFold, limit int) ([]api.Surroun
 // the last are left out.
 func (r *reader) whole(x *item) (out api.ConflictItem, err error) {
 	out = api.ConflictItem{ID: x.ID, Owner: x.Owner, Label: x.label, Name: x.name, Property: x.Property, Reason: x.reason,
-		Values: []api.ConflictValue{}, ValuesTotal: len(x.values), Undecided: []api.Surrounded{}}
+		Apart: x.ruling != nil && x.ruling.Apart, Values: []api.ConflictValue{}, ValuesTotal: len(x.values), Undecided: []api.Surrounded{}}
 	if x.reason == api.ReasonHomonym {
 		if err := r.undecided(x, &out); err != nil {
 			return out, err
@@ -131,6 +131,12 @@ func (r *reader) whole(x *item) (out api.ConflictItem, err error) {
 			return out, err
 		}
 		v.Rejected = x.ruling.Rejects(k)
+		switch {
+		case out.Apart:
+			v.Entity = f.Owner
+		case x.reason == api.ReasonHomonym && x.canBeApart() && !v.Rejected:
+			v.Entity = store.HomonymOf(x.ref(), f.Value)
+		}
 		if v.Evidence, err = r.quotes(x, f, maxQuotes); err != nil {
 			return out, err
 		}
@@ -157,6 +163,9 @@ func size(quotes []api.Surrounded) (n int) {
 // undecided finds mentions in documents that give no value.
 func (r *reader) undecided(x *item, out *api.ConflictItem) error {
 	sum := 0
+	if x.ruling != nil && x.ruling.Apart {
+		return r.stillUndecided(x, out)
+	}
 	for _, f := range x.values {
 		sum += f.Documents
 	}

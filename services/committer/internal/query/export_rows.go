@@ -170,7 +170,16 @@ func (x *exporter) entity(e store.EntityFold, at exportAt) error {
 	x.buf = x.buf[:0]
 	if from == "" {
 		x.sink.mark("")
-		x.buf = append(x.buf, `{"id":`...)
+		h, err := x.v.homonym(e)
+		if err != nil {
+			return err
+		}
+		x.buf = append(x.buf, '{')
+		if h != nil {
+			x.buf = append(x.buf, `"homonym":`...)
+			x.buf = append(appendJSON(x.buf, h), ',')
+		}
+		x.buf = append(x.buf, `"id":`...)
 		x.buf = appendText(x.buf, e.ID)
 		x.buf = append(x.buf, `,"kind":"entity","labels":`...)
 		x.buf = appendTexts(x.buf, x.v.labels(e.Label))

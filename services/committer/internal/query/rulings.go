@@ -98,6 +98,32 @@ func (v *view) rulings(owner string) (map[string]*store.Ruling, error) {
 	return out, err
 }
 
+// homonym says which of several things of its name an entity is, where people told them apart; else nil.
+func (v *view) homonym(e store.EntityFold) (*graph.Homonym, error) {
+	plain := fingerprint.EntityID(e.Label, e.Key)
+	r, ok, err := v.sn.ToldApart(plain)
+	if err != nil || !ok {
+		return nil, err
+	}
+	h := &graph.Homonym{Of: plain, Property: r.Property, Undecided: e.ID == plain}
+	if h.Undecided {
+		return h, nil
+	}
+	err = v.sn.PropertyValues(e.ID, r.Property, func(f store.PropertyFold) error {
+		if v.filter != nil {
+			if f, err = v.refold(f); err != nil || f.Documents == 0 {
+				return err
+			}
+		}
+		if store.HomonymOf(graph.EntityRef{ID: plain, Label: e.Label, Key: e.Key}, f.Value) == e.ID {
+			h.Value = rounded(f.Value)
+			return store.ErrStop
+		}
+		return v.tick()
+	})
+	return h, err
+}
+
 // rulings are the decisions about conflicts, whether their owners are there or not.
 func (x *exporter) rulings(at exportAt) error {
 	if !x.req.Canonical && !x.req.Candidates {

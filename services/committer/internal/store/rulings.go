@@ -32,14 +32,14 @@ type Ruling struct {
 	All      bool     `json:"all,omitempty"`
 	Rejected []string `json:"rejected,omitempty"`
 	// Apart tells things of one name apart, those of Label and Key: each value is of another one.
-	Apart bool   `json:"apart,omitempty"`
-	Label string `json:"label,omitempty"`
-	Key   string `json:"key,omitempty"`
-	Seen     []string `json:"seen"`
-	Actor    string   `json:"actor,omitempty"`
-	Reason   string   `json:"reason,omitempty"`
-	Seq      uint64   `json:"seq"`
-	At       string   `json:"at"`
+	Apart  bool     `json:"apart,omitempty"`
+	Label  string   `json:"label,omitempty"`
+	Key    string   `json:"key,omitempty"`
+	Seen   []string `json:"seen"`
+	Actor  string   `json:"actor,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Seq    uint64   `json:"seq"`
+	At     string   `json:"at"`
 }
 
 // ValueKey is a text that equal values of a property share, and no others.
