@@ -382,7 +382,7 @@ func TestConflictDecisionsAreForwarded(t *testing.T) {
 		require.Equal(t, want, fmt.Sprintf("%d %s", e.Status, e.Code), body)
 	}
 	_, err := d.reject(t.Context(), "g", []byte(`{"ids":["x1"],"decision":"choose","fingerprint":"f","actor":"eva"}`))
-	require.ErrorContains(t, err, "reject the value given")
+	require.ErrorContains(t, err, "reject the value given, or to say that its values are of different things")
 	require.Empty(t, c.ruled)
 	require.Empty(t, c.decided)
 	require.Empty(t, c.passed)
