@@ -16,6 +16,9 @@ const (
 	ReasonHomonym = "homonym"
 	// ReasonPropertyConflict: the property has one value, and documents say several.
 	ReasonPropertyConflict = "property_conflict"
+	// ReasonCardinality: an entity has more relations of a type than the schema allows. The item's property is the type and ":source",
+	// where they begin at the entity, or ":target", where they end there; its values are the ids of the relations.
+	ReasonCardinality = "cardinality"
 )
 
 // ConflictFilter chooses conflicts. No states are all; one that a decision settled is approved or rejected, the others are pending.
@@ -110,11 +113,12 @@ type ConflictItem struct {
 // ConflictValue is one of the values, and a few places that say it, of different documents first.
 type ConflictValue struct {
 	Value      any     `json:"value"`
+	Text       string  `json:"text,omitempty"` // of a relation "A TYPE B"
 	Documents  int     `json:"documents"`
 	Confidence float64 `json:"confidence"`
 	Newest     string  `json:"newest,omitempty"` // date of the newest document
 	Rejected   bool    `json:"rejected,omitempty"`
-	// Entity is, of a homonym, the one that the value is of, told apart from the others: its id, whether they are told apart or not.
+	// Entity is, of a relation, that at its far end; of a homonym, the one that the value is of, told apart from the others: its id, whether they are told apart or not.
 	Entity   string       `json:"entity,omitempty"`
 	Evidence []Surrounded `json:"evidence"`
 }

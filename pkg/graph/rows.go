@@ -128,9 +128,17 @@ type Homonym struct {
 	Value     any    `json:"value,omitempty"`
 }
 
+// Why a relation is not shown: of more than the schema allows, somebody rejected it, or chose another one.
+const (
+	HiddenRejected  = "rejected"
+	HiddenNotChosen = "not_chosen"
+)
+
 // RelationRow of the export.
 type RelationRow struct {
-	Evidence   []Evidence     `json:"evidence"`
+	Evidence []Evidence `json:"evidence"`
+	// Hidden says why the relation is not shown: HiddenRejected, HiddenNotChosen. Its documents state it all the same.
+	Hidden     string         `json:"hidden,omitempty"`
 	ID         string         `json:"id"`
 	Kind       string         `json:"kind"`
 	Properties map[string]any `json:"properties"`

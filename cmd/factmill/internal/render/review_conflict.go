@@ -37,8 +37,15 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 			shown = "  shown"
 		}
 		p.f("")
-		p.f("%s  %s  confidence %s%s", Line(Any(v.Value)), Count(v.Documents, "document", "documents"), Confidence(v.Confidence), shown)
+		value := Any(v.Value)
+		if v.Text != "" {
+			value = v.Text
+		}
+		p.f("%s  %s  confidence %s%s", value, Count(v.Documents, "document", "documents"), Confidence(v.Confidence), shown)
 		p.quotes(v.Evidence)
+		if v.Text != "" {
+			p.f("    relation %s%s", Any(v.Value), dated(v.Newest))
+		}
 	}
 	if n := c.ValuesTotal - len(c.Values); n > 0 {
 		p.f("\nand %s", Count(n, "more value", "more values"))
@@ -49,6 +56,13 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 	}
 	p.plan(r.Planned)
 	p.history(r.History)
+}
+
+func dated(newest string) string {
+	if newest == "" {
+		return ""
+	}
+	return "  newest " + newest
 }
 
 // plan shows what approving an item would do.

@@ -23,11 +23,23 @@ func (x *item) canBeApart() bool {
 
 // conflict is the conflict of an id, or the name that was told apart by it.
 func (r *reader) conflict(id string) (c store.Conflict, ok bool, err error) {
-	if c, ok, err = r.sn.Conflict(id); err != nil || ok {
+	if c, ok, err = r.stored(id); err != nil || ok {
 		return c, ok, err
 	}
 	x, ok, err := r.sn.RulingByID(id)
 	return store.Conflict{ID: id, Owner: x.Owner, Property: x.Property}, ok && x.Apart, err
+}
+
+// stored is the conflict of an id that a row is of.
+func (r *reader) stored(id string) (c store.Conflict, ok bool, err error) {
+	if c, ok, err = r.sn.Conflict(id); err != nil || ok {
+		return c, ok, err
+	}
+	d, ok, err := r.sn.DegreeByID(id)
+	if err != nil || !ok {
+		return c, false, err
+	}
+	return degreeConflict(d), true, nil
 }
 
 // eachApart calls fn for the names that were told apart and are no conflict any more. All rulings are read by then.
@@ -76,6 +88,9 @@ func (r *reader) toldApart(x item) (_ item, ok bool, err error) {
 
 // values calls fn for each value of an item, of each thing apart where they were told apart.
 func (r *reader) values(x *item, fn func(store.PropertyFold) error) error {
+	if _, _, ok := store.ParseDegreeProperty(x.Property); ok {
+		return r.edges(x, fn)
+	}
 	owners := x.owners
 	if owners == nil {
 		owners = []string{x.Owner}

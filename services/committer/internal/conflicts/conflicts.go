@@ -122,6 +122,8 @@ type item struct {
 	reason      string
 	rule        schema.Merge
 	ruling      *store.Ruling        // nil: nobody decided
+	edges       map[string]edge      // of relations that are values, by id; read with the values
+	most        int                  // relations that are allowed
 	owners      []string             // entities that have values, where they were told apart; nil: the owner
 	values      []store.PropertyFold // the one that is shown first, rejected ones last; read by group
 	state       string               // read with the values
@@ -137,6 +139,9 @@ func settled(r *store.Ruling, keys []string) string {
 
 // item reads a conflict; ok is false when it is none under the active schema.
 func (r *reader) item(c store.Conflict) (x item, ok bool, err error) {
+	if relType, side, ok := store.ParseDegreeProperty(c.Property); ok {
+		return r.excess(c, relType, side)
+	}
 	x = item{Conflict: c, kind: store.ConflictOfEntity}
 	if x.ruling, err = r.ruling(c.Owner, c.Property); err != nil {
 		return x, false, err
@@ -197,7 +202,7 @@ func (r *reader) place(x *item, keep func(store.PropertyFold)) (p api.Place, err
 		}
 		return r.tick()
 	})
-	p.State = settled(x.ruling, keys)
+	p.State = x.settled(x.ruling, keys)
 	x.state = p.State
 	return p, err
 }
@@ -258,13 +263,20 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 			by[reason] += n
 		}
 	}
+	err = r.eachExcess(func(store.Conflict, string, string) error {
+		by[api.ReasonCardinality]++
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
 	r.ruled = map[string]*store.Ruling{}
 	if some = len(by)+c.Apart > 0; c.Rulings == 0 {
 		return some, nil
 	}
 	return some, r.sn.Rulings("", "", func(x store.Ruling) error {
 		r.ruled[fingerprint.ConflictKey(x.Owner, x.Property)] = &x
-		c, ok, err := r.sn.Conflict(fingerprint.ConflictID(x.Owner, x.Property))
+		c, ok, err := r.stored(fingerprint.ConflictID(x.Owner, x.Property))
 		if err != nil || !ok {
 			return err
 		}
@@ -275,7 +287,10 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 		if _, err := r.place(&it, func(store.PropertyFold) {}); err != nil || it.state == api.StatePending {
 			return err
 		}
-		reason := reasonOf(r.schema, it.kind, it.label, it.Property)
+		reason := it.reason
+		if it.kind != ofEdges {
+			reason = reasonOf(r.schema, it.kind, it.label, it.Property)
+		}
 		if reason == "" {
 			return nil
 		}
@@ -290,6 +305,9 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 func (r *reader) each(ids []string, fn func(store.Conflict) error) error {
 	if len(ids) == 0 {
 		if err := r.sn.Conflicts(fn); err != nil {
+			return err
+		}
+		if err := r.eachExcess(func(c store.Conflict, _, _ string) error { return fn(c) }); err != nil {
 			return err
 		}
 		return r.eachApart(fn)

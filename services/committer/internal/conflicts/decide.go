@@ -193,7 +193,7 @@ func (w *deciding) decide(r *reader) error {
 	if err != nil {
 		return err
 	}
-	w.note(g.Key, x.ID, x.state, settled(&then, keys))
+	w.note(g.Key, x.ID, x.state, x.settled(&then, keys))
 	w.record.Plan, w.record.Value = now.Fingerprint, then.Value
 	w.record.Item, err = seen(&x)
 	return err
@@ -239,6 +239,9 @@ func (w *deciding) stated(x *item) (int, error) {
 	default:
 		return 0, api.Errorf(400, "bad_value", "value must be a text, a number, true or false")
 	}
+	if x.kind == ofEdges {
+		return x.statedEdge(asked)
+	}
 	// A number may be given as text, and the other way round, where none is given as what it is.
 	for _, typed := range []bool{true, false} {
 		for i, f := range x.values {
@@ -248,7 +251,7 @@ func (w *deciding) stated(x *item) (int, error) {
 			}
 		}
 	}
-	return 0, api.Errorf(400, "bad_value", "no document states %.80q for %s of %s: stated are %s", asked, x.Property, x.name, words(x.values))
+	return 0, api.Errorf(400, "bad_value", "no document states %.80q for %s of %s: stated are %s", asked, x.Property, x.name, x.words())
 }
 
 // undo takes a decision back when it is what counts now: what stood before it stands again.
@@ -324,6 +327,9 @@ func (w *deciding) states(r *reader, owner, property string, was, now *store.Rul
 			return "", "", err
 		}
 	}
+	if relType, side, ok := store.ParseDegreeProperty(property); ok {
+		x.kind, x.most = ofEdges, bound(r.schema, relType, side)
+	}
 	err = r.values(&x, func(f store.PropertyFold) error {
 		folds = append(folds, f)
 		return r.tick()
@@ -331,14 +337,14 @@ func (w *deciding) states(r *reader, owner, property string, was, now *store.Rul
 	if err != nil {
 		return "", "", err
 	}
-	if len(folds) < 2 {
+	if len(folds) < 2 || x.kind == ofEdges && (x.most == 0 || len(folds) <= x.most) {
 		if now != nil {
 			after = now.State()
 		}
 		return was.State(), after, nil
 	}
 	keys, err := keysOf(folds)
-	return settled(was, keys), settled(now, keys), err
+	return x.settled(was, keys), x.settled(now, keys), err
 }
 
 // stale refuses to undo what does not stand.
@@ -386,7 +392,7 @@ func seen(x *item) (json.RawMessage, error) {
 		Total    int     `json:"values_total"`
 	}{Label: x.label, Name: x.name, Property: x.Property, Reason: x.reason, Total: len(x.values)}
 	for _, f := range x.values[:min(len(x.values), maxSeen)] {
-		out.Values = append(out.Values, value{words([]store.PropertyFold{f}), f.Documents})
+		out.Values = append(out.Values, value{(&item{kind: x.kind, edges: x.edges, values: []store.PropertyFold{f}}).words(), f.Documents})
 	}
 	b, err := json.Marshal(out)
 	if err != nil {

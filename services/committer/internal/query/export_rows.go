@@ -386,7 +386,14 @@ func (x *exporter) relation(r store.RelationFold, at exportAt) error {
 	if err != nil {
 		return err
 	}
-	x.buf = append(x.buf, `],"id":`...)
+	hidden, err := x.v.hidden(r.ID, r.Type, r.Source, r.Target)
+	if err != nil {
+		return err
+	}
+	if x.buf = append(x.buf, ']'); hidden != "" {
+		x.buf = appendText(append(x.buf, `,"hidden":`...), hidden)
+	}
+	x.buf = append(x.buf, `,"id":`...)
 	x.buf = appendText(x.buf, r.ID)
 	x.buf = append(x.buf, `,"kind":"relation","properties":`...)
 	x.buf = appendJSON(x.buf, props)

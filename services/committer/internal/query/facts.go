@@ -125,6 +125,9 @@ func (v *view) relationRow(f store.RelationFold, limit int, b *budget) (row grap
 	if row.TargetName, err = v.nameOf(f.Target); err != nil {
 		return row, false, err
 	}
+	if row.Hidden, err = v.hidden(f.ID, f.Type, f.Source, f.Target); err != nil {
+		return row, false, err
+	}
 	if row.Properties, err = v.relationProperties(f); err != nil {
 		return row, false, err
 	}

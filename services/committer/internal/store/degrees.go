@@ -13,8 +13,8 @@ import (
 
 // Sides of Degree: relations that begin at an entity, and those that end there.
 const (
-	SideOut = ">"
-	SideIn  = "<"
+	SideOut = ":source"
+	SideIn  = ":target"
 )
 
 // Degree is an entity with two or more relations of a type on one side. Whether it may have several is the schema's to say.
@@ -30,11 +30,12 @@ func DegreeProperty(relType, side string) string { return relType + side }
 
 // ParseDegreeProperty takes it apart; ok is false for the name of a property.
 func ParseDegreeProperty(property string) (relType, side string, ok bool) {
-	n := len(property) - 1
-	if n < 1 || property[n:] != SideOut && property[n:] != SideIn {
-		return "", "", false
+	for _, side := range []string{SideOut, SideIn} {
+		if relType, ok := strings.CutSuffix(property, side); ok {
+			return relType, side, true
+		}
 	}
-	return property[:n], property[n:], true
+	return "", "", false
 }
 
 // degreeAt names the relations of one type on one side of an entity.

@@ -72,8 +72,8 @@ func TestDegreesFollowTheRelations(t *testing.T) {
 				for _, r := range rels {
 					if f := strings.Fields(r); !edges[r] {
 						edges[r] = true
-						n[f[0]+"> "+f[1][7:]]++
-						n[f[0]+"< "+f[2][7:]]++
+						n[f[0]+":source "+f[1][7:]]++
+						n[f[0]+":target "+f[2][7:]]++
 					}
 				}
 			}
@@ -94,8 +94,8 @@ func TestDegreeThatHadNoRow(t *testing.T) {
 	for i := range 3 {
 		commit(t, s, mustFixture(t, fmt.Sprint("d", i), fmt.Sprintf("[Person:Ada] %d [Person:P%d]\n> 0 KNOWS Person:Ada Person:P%d", i, i, i)))
 	}
-	require.Equal(t, []string{"KNOWS> Ada 3"}, degreesOf(t, s, 0, "KNOWS"))
-	require.Equal(t, []string{"KNOWS> Ada 2"}, degreesOf(t, s, 2, "KNOWS"), "as of a sequence")
+	require.Equal(t, []string{"KNOWS:source Ada 3"}, degreesOf(t, s, 0, "KNOWS"))
+	require.Equal(t, []string{"KNOWS:source Ada 2"}, degreesOf(t, s, 2, "KNOWS"), "as of a sequence")
 	d := degreeAt{"KNOWS", SideOut, fixtureID(t, "Person", "ada")}
 	ik, err := d.idKey(1)
 	require.NoError(t, err)
@@ -104,6 +104,6 @@ func TestDegreeThatHadNoRow(t *testing.T) {
 		require.NoError(t, s.db.Delete(ik.clone().with(seq), pebble.NoSync))
 	}
 	commit(t, s, mustFixture(t, "d3", "[Person:Ada] 3 [Person:P3]\n> 0 KNOWS Person:Ada Person:P3"))
-	require.Equal(t, []string{"KNOWS> Ada 4"}, degreesOf(t, s, 0, "KNOWS"))
+	require.Equal(t, []string{"KNOWS:source Ada 4"}, degreesOf(t, s, 0, "KNOWS"))
 	verified(t, s)
 }
