@@ -136,6 +136,9 @@ func (c *cli) howToDecide(w io.Writer, r api.ReviewShowReply) error {
 	end := " --fingerprint " + r.Fingerprint + c.at()
 	_, err := fmt.Fprintf(w, "\ndecide\n  factmill review approve --id %s%s%s\n  factmill review approve --id %s --decision keep_all%s\n  factmill review reject --id %s%s%s\n",
 		r.Conflict.ID, render.Line(value), end, r.Conflict.ID, end, r.Conflict.ID, render.Line(value), end)
+	if err == nil && r.Conflict.Reason == api.ReasonHomonym && r.Conflict.Values[0].Entity != "" {
+		_, err = fmt.Fprintf(w, "  factmill review reject --id %s --decision different%s    tells them apart\n", r.Conflict.ID, end)
+	}
 	return err
 }
 

@@ -23,6 +23,7 @@ type decision struct {
 	schema    string
 	as        string
 	value     string
+	entity    string // that is chosen
 	print     string // fingerprint of the plan that was looked at
 	actor     string
 	reason    string
@@ -36,6 +37,7 @@ func (c *cli) reviewApproveCmd() *cobra.Command {
 	return c.decideCmd("approve", "same", "Approve candidates, or say that two entities are one", `Approve candidates: what they say may become facts, once the schema declares it; the decision holds for every document that says it.
 Each end of a relation, and the holder of a property, must be exactly one entity, or an approved candidate of that name; what cannot be
 approved stays pending, and the outcome says why. Approve matches: the two entities of each are the same and are read as one from now on.
+Where several entities fit one name, --entity is the one that it stands for: that match is approved, the others of the name are rejected.
 Approve a stale fact, one at a time: its document's support is withdrawn; --fingerprint is that of review show.
 Approve a conflict, one at a time: --value is the one to show, or --decision keep_all; --fingerprint is that of review show.
 Approve a held job, one at a time (--decision accept): it commits exactly what review show showed; --fingerprint is the one from there.
@@ -44,7 +46,9 @@ Decisions stay when documents are read again, deleted, or come back.`)
 
 func (c *cli) reviewRejectCmd() *cobra.Command {
 	return c.decideCmd("reject", "different", "Reject candidates, or say that two entities are not one", `Reject candidates: what they say is never asked again, from any document. Reject matches: the two entities of each are different and are
-never linked, whatever their names say. Reject a stale fact: it is kept. Reject one --value of a conflict: it is not shown; --fingerprint is that of review show. Reject a held job: it is rolled back. Decisions stay when documents are read again, deleted, or come back; review undo takes a rejection
+never linked, whatever their names say. Reject a stale fact: it is kept. Reject one --value of a conflict: it is not shown; --decision different, of a
+homonym, makes each value an entity of its own; --fingerprint is that of review show. Reject a held job: it is rolled back. Decisions stay when
+documents are read again, deleted, or come back; review undo takes a rejection
 back.`)
 }
 
@@ -67,7 +71,11 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 					return err
 				}
 			}
-			return c.decidedThen(ctx, cmd, "review.approve", req, "approved", func(r api.DecideReply) error { return c.saveApproved(r, d) })
+			done := "approved"
+			if d.entity != "" {
+				done = "decided"
+			}
+			return c.decidedThen(ctx, cmd, "review.approve", req, done, func(r api.DecideReply) error { return c.saveApproved(r, d) })
 		}),
 	}
 	f := cmd.Flags()
@@ -84,9 +92,12 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	f.StringVar(&d.state, "state", "", "pending (default), approved, rejected, active (matches) or all")
 	f.StringVar(&d.schema, "schema", "", "\"current\" leaves out pending candidates that the active schema covers by now")
 	f.BoolVar(&d.query.IncludeCovered, "include-covered", false, "take covered ones too")
-	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default; of a conflict: "+map[string]string{"approve": "choose (the default) or keep_all", "reject": "reject, which is the default"}[verb]+"; of a held job: "+map[string]string{"approve": "accept", "reject": "reject"}[verb]+", which is the default")
+	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default"+map[string]string{"approve": ", or choose, with --entity; of a conflict: choose (the default) or keep_all; of a held job: accept, which is the default", "reject": "; of a conflict: reject, which is the default with --value, or different, of a homonym; of a held job: reject, which is the default"}[verb])
+	if verb == "approve" {
+		f.StringVar(&d.entity, "entity", "", "of matches: the `id` of the entity that their name stands for, as review show lists those that fit; --decision is choose then")
+	}
 	f.StringVar(&d.value, "value", "", "of a conflict: the `value` that is "+map[string]string{"approve": "chosen (default: the one that is shown first)", "reject": "rejected"}[verb])
-	f.StringVar(&d.print, "fingerprint", "", "of a conflict, stale fact or held job: the `fingerprint` of the plan that was looked at, as review show gives it")
+	f.StringVar(&d.print, "fingerprint", "", "of a match, conflict, stale fact or held job: the `fingerprint` of the plan that was looked at, as review show gives it")
 	f.Uint64Var(&d.revision, "revision", 0, "decide only if the item is still at this `revision`")
 	c.whoFlags(cmd, &d)
 	return cmd
@@ -130,6 +141,9 @@ func (c *cli) decision(cmd *cobra.Command, verb string, d decision) (map[string]
 	}
 	if d.as != "" {
 		m["decision"] = d.as
+	}
+	if d.entity != "" {
+		m["entity"] = d.entity
 	}
 	if cmd.Flags().Changed("value") {
 		m["value"] = d.value

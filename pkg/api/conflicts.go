@@ -16,6 +16,9 @@ const (
 	ReasonHomonym = "homonym"
 	// ReasonPropertyConflict: the property has one value, and documents say several.
 	ReasonPropertyConflict = "property_conflict"
+	// ReasonCardinality: an entity has more relations of a type than the schema allows. The item's property is the type and ":source",
+	// where they begin at the entity, or ":target", where they end there; its values are the ids of the relations.
+	ReasonCardinality = "cardinality"
 )
 
 // ConflictFilter chooses conflicts. No states are all; one that a decision settled is approved or rejected, the others are pending.
@@ -73,7 +76,7 @@ type Planned struct {
 type ConflictDecide struct {
 	ID       string `json:"id,omitempty"`
 	Key      string `json:"key,omitempty"`
-	Decision string `json:"decision"` // choose, keep_all, reject, undo
+	Decision string `json:"decision"` // choose, keep_all, reject, different, undo
 	// Value that is chosen or rejected: a text, number or truth value, or a number as text. To choose none is to choose the one that is
 	// shown first.
 	Value json.RawMessage `json:"value,omitempty"`
@@ -96,6 +99,8 @@ type ConflictItem struct {
 	Name     string `json:"name"`
 	Property string `json:"property"`
 	Reason   string `json:"reason"`
+	// Apart: each value is of an entity of its own, as somebody decided.
+	Apart bool `json:"apart,omitempty"`
 	// Values begin with the one that reads show. ValuesTotal counts those that are not listed too.
 	Values      []ConflictValue `json:"values"`
 	ValuesTotal int             `json:"values_total"`
@@ -107,10 +112,13 @@ type ConflictItem struct {
 
 // ConflictValue is one of the values, and a few places that say it, of different documents first.
 type ConflictValue struct {
-	Value      any          `json:"value"`
-	Documents  int          `json:"documents"`
-	Confidence float64      `json:"confidence"`
-	Newest     string       `json:"newest,omitempty"` // date of the newest document
-	Rejected   bool         `json:"rejected,omitempty"`
-	Evidence   []Surrounded `json:"evidence"`
+	Value      any     `json:"value"`
+	Text       string  `json:"text,omitempty"` // of a relation "A TYPE B"
+	Documents  int     `json:"documents"`
+	Confidence float64 `json:"confidence"`
+	Newest     string  `json:"newest,omitempty"` // date of the newest document
+	Rejected   bool    `json:"rejected,omitempty"`
+	// Entity is, of a relation, that at its far end; of a homonym, the one that the value is of, told apart from the others: its id, whether they are told apart or not.
+	Entity   string       `json:"entity,omitempty"`
+	Evidence []Surrounded `json:"evidence"`
 }

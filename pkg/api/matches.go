@@ -86,6 +86,8 @@ type MatchReply struct {
 	Item    Group          `json:"item"`
 	Match   MatchItem      `json:"match"`
 	History []events.Audit `json:"history"`
+	// Planned is what approving it as same does.
+	Planned
 }
 
 // MatchItem is a pair of entities that may be one.
@@ -101,6 +103,29 @@ type MatchItem struct {
 	Decided *MatchDecided `json:"decided,omitempty"`
 	// Judged is what a model said about the two names, whatever came of it.
 	Judged *MatchJudged `json:"judged,omitempty"`
+	// Fits say of either side whose name several entities fit which those are. One of them can be chosen.
+	Fits []MatchFits `json:"fits,omitempty"`
+}
+
+// MatchFits are the entities that fit one name: all that match it and are not told apart from it, the likeliest first. Total counts those
+// that are not listed too.
+type MatchFits struct {
+	Entity string     `json:"entity"` // whose name it is
+	Name   string     `json:"name"`
+	Total  int        `json:"total"`
+	Fits   []MatchFit `json:"fits"`
+}
+
+// MatchFit is an entity that fits a name, by the match with the id and key.
+type MatchFit struct {
+	ID        string  `json:"id"`
+	Key       string  `json:"key"`
+	Entity    string  `json:"entity"`
+	Name      string  `json:"name"`
+	State     string  `json:"state"` // active, pending, approved
+	Method    string  `json:"method"`
+	Score     float64 `json:"score"`
+	Documents int     `json:"documents"`
 }
 
 // MatchJudged is a model's verdict on two names, and why it is uncertain by handling (see JudgeVerdict).
@@ -139,7 +164,12 @@ type MatchDecide struct {
 	IDs      []string     `json:"ids,omitempty"`
 	Keys     []string     `json:"keys,omitempty"`
 	Query    *MatchFilter `json:"query,omitempty"`
-	Decision string       `json:"decision"` // same, different, undo
+	Decision string       `json:"decision"` // same, different, choose, undo
+	// Entity is, to choose, the one that a name stands for: it is the same, all others that fit the name are different. The ids or keys name
+	// matches of that name.
+	Entity string `json:"entity,omitempty"`
+	// Fingerprint of the plan that was looked at, of one match. Absent: whatever it is now.
+	Fingerprint string `json:"fingerprint,omitempty"`
 	// Record is the audit record of the decision that is taken back.
 	Record string `json:"record,omitempty"`
 	Actor  string `json:"actor"`
@@ -183,10 +213,12 @@ type ReviewDecide struct {
 	IDs   []string    `json:"ids,omitempty"`
 	Keys  []string    `json:"keys,omitempty"`
 	Query *ReviewList `json:"query,omitempty"`
-	// Decision is what approving or rejecting means; for a match same or different, which is meant when it is absent; for a conflict choose
-	// or keep_all, and reject.
+	// Decision is what approving or rejecting means; for a match same or different, which is meant when it is absent, or choose; for a
+	// conflict choose or keep_all, and reject.
 	Decision string `json:"decision,omitempty"`
-	// Value that is chosen or rejected, and the Fingerprint of the plan that was looked at: of a conflict.
+	// Entity is that which is chosen of several matches of one name.
+	Entity string `json:"entity,omitempty"`
+	// Value that is chosen or rejected of a conflict, and the Fingerprint of the plan that was looked at.
 	Value       json.RawMessage `json:"value,omitempty"`
 	Fingerprint string          `json:"fingerprint,omitempty"`
 	// Edits of what a held job states, of a job that is sent back.

@@ -66,6 +66,8 @@ type Group struct {
 	Covered     bool     `json:"covered"`
 	Sample      Sample   `json:"sample"`
 	Revision    uint64   `json:"revision"`
+	// Fits counts, of a match, the entities that fit the name of one of its two, the more of either; absent where that is the other alone.
+	Fits int `json:"fits,omitempty"`
 }
 
 // ReviewListReply is one page of groups: count desc, confidence desc, key asc.

@@ -101,6 +101,8 @@ func (s *Sources) UnmarshalJSON(b []byte) error {
 
 // EntityRow of the export. Labels is the type and its ancestors, sorted.
 type EntityRow struct {
+	// Homonym is there where people told several things of one name apart, of which this is one.
+	Homonym    *Homonym               `json:"homonym,omitempty"`
 	ID         string                 `json:"id"`
 	Kind       string                 `json:"kind"`
 	Labels     []string               `json:"labels"`
@@ -118,9 +120,25 @@ type EntityRow struct {
 	PropertiesTotal int `json:"properties_total,omitempty"`
 }
 
+// Homonym is one of several things of a name: the one of a value of Property, or the undecided one, of which documents give no value.
+type Homonym struct {
+	Of        string `json:"of"` // id that label and merge key give, which is that of the undecided one
+	Property  string `json:"property"`
+	Undecided bool   `json:"undecided,omitempty"`
+	Value     any    `json:"value,omitempty"`
+}
+
+// Why a relation is not shown: of more than the schema allows, somebody rejected it, or chose another one.
+const (
+	HiddenRejected  = "rejected"
+	HiddenNotChosen = "not_chosen"
+)
+
 // RelationRow of the export.
 type RelationRow struct {
-	Evidence   []Evidence     `json:"evidence"`
+	Evidence []Evidence `json:"evidence"`
+	// Hidden says why the relation is not shown: HiddenRejected, HiddenNotChosen. Its documents state it all the same.
+	Hidden     string         `json:"hidden,omitempty"`
 	ID         string         `json:"id"`
 	Kind       string         `json:"kind"`
 	Properties map[string]any `json:"properties"`

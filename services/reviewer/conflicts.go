@@ -47,7 +47,8 @@ func (d *desk) conflict(ctx context.Context, graph string, req api.ConflictGet) 
 	return reply, nil
 }
 
-// decideConflict forwards a decision about one conflict: an approval chooses a value or keeps all, a rejection rejects one.
+// decideConflict forwards a decision about one conflict: an approval chooses a value or keeps all, a rejection rejects the value given, or
+// without one tells homonyms apart.
 func (d *desk) decideConflict(ctx context.Context, graphName string, req api.ReviewDecide, verb string) (any, error) {
 	if n := len(req.IDs) + len(req.Keys); n != 1 {
 		return nil, api.Errorf(400, "bad_value", "there are %d conflicts: a request decides about one, whose fingerprint it quotes", n)
@@ -64,12 +65,14 @@ func (d *desk) decideConflict(ctx context.Context, graphName string, req api.Rev
 	switch {
 	case out.Decision == "" && verb == api.DecideApprove:
 		out.Decision = events.DecisionChoose
+	case out.Decision == "" && len(req.Value) == 0:
+		out.Decision = events.DecisionDifferent
 	case out.Decision == "":
 		out.Decision = events.DecisionReject
 	case verb == api.DecideApprove && !approves:
 		return nil, api.Errorf(400, "bad_value", "decision is %.40q: to approve a conflict is to choose a value or to keep_all", req.Decision)
 	case verb != api.DecideApprove && !rejects:
-		return nil, api.Errorf(400, "bad_value", "decision is %.40q: to reject of a conflict is to reject the value given", req.Decision)
+		return nil, api.Errorf(400, "bad_value", "decision is %.40q: to reject of a conflict is to reject the value given, or to say that its values are of different things", req.Decision)
 	}
 	return d.committer.DecideConflict(ctx, graphName, out)
 }

@@ -34,6 +34,9 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 	if err != nil {
 		return nil, err
 	}
+	if req.Entity != "" && about != aboutMatches {
+		return nil, api.Errorf(400, "bad_value", "entity is of decisions about matches: leave it out")
+	}
 	switch about {
 	case aboutConflicts:
 		return d.decideConflict(ctx, graphName, req, verb)
@@ -45,20 +48,26 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 	if len(req.Edits) > 0 {
 		return nil, api.Errorf(400, "bad_value", "edits are of held jobs that are sent back: leave them out")
 	}
-	if len(req.Value) > 0 || req.Fingerprint != "" {
-		return nil, api.Errorf(400, "bad_value", "value and fingerprint are of decisions about conflicts, stale facts and held jobs: leave them out")
+	if len(req.Value) > 0 {
+		return nil, api.Errorf(400, "bad_value", "value is of decisions about conflicts: leave it out")
 	}
 	if about == aboutCandidates {
+		if req.Fingerprint != "" {
+			return nil, api.Errorf(400, "bad_value", "fingerprint is not of decisions about candidates: leave it out")
+		}
 		return d.decideCandidates(ctx, graphName, req, verb)
 	}
-	switch req.Decision {
-	case "", meaning:
-	case "choose":
-		return nil, unsupported("choose decides between several entities of one name, which this version does not: %s a match as %s", verb, meaning)
-	default:
+	chooses := verb == api.DecideApprove && (req.Decision == events.DecisionChoose || req.Decision == "" && req.Entity != "")
+	switch {
+	case chooses && req.Entity == "":
+		return nil, api.Errorf(400, "bad_value", "entity is missing: to choose is to say which entity the name stands for; show lists those that fit")
+	case chooses:
+		meaning = events.DecisionChoose
+	case req.Decision != "" && req.Decision != meaning:
 		return nil, api.Errorf(400, "bad_value", "decision is %.40q: to %s a match is to say that it is %s", req.Decision, verb, meaning)
 	}
-	out := api.MatchDecide{IDs: req.IDs, Keys: req.Keys, Decision: meaning, Actor: req.Actor, Reason: req.Reason, Revision: req.Revision, RequestID: req.RequestID}
+	out := api.MatchDecide{IDs: req.IDs, Keys: req.Keys, Decision: meaning, Entity: req.Entity, Actor: req.Actor, Reason: req.Reason, Fingerprint: req.Fingerprint,
+		Revision: req.Revision, RequestID: req.RequestID}
 	if req.Query != nil {
 		q, err := d.query(ctx, graphName, *req.Query)
 		if err != nil {

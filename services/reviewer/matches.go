@@ -164,7 +164,7 @@ func (d *desk) match(ctx context.Context, graph string, req api.MatchGet) (any, 
 		return nil, err
 	}
 	reply := api.ReviewShowReply{Seq: m.Seq, Item: m.Item, Records: []api.Record{}, Evidence: m.Match.A.Evidence, OtherSources: []api.SourceQuote{},
-		Revision: m.Item.Revision, Match: &m.Match, History: m.History}
+		Revision: m.Item.Revision, Match: &m.Match, Planned: m.Planned, History: m.History}
 	for _, e := range m.Match.B.Evidence {
 		reply.OtherSources = append(reply.OtherSources, api.SourceQuote{Document: e.Document, Chunk: e.Chunk, Quote: e.Quote})
 	}

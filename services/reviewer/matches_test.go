@@ -383,7 +383,7 @@ func TestConflictDecisionsAreForwarded(t *testing.T) {
 		require.Equal(t, want, fmt.Sprintf("%d %s", e.Status, e.Code), body)
 	}
 	_, err := d.reject(t.Context(), "g", []byte(`{"ids":["x1"],"decision":"choose","fingerprint":"f","actor":"eva"}`))
-	require.ErrorContains(t, err, "reject the value given")
+	require.ErrorContains(t, err, "reject the value given, or to say that its values are of different things")
 	require.Empty(t, c.ruled)
 	require.Empty(t, c.decided)
 	require.Empty(t, c.passed)
@@ -404,19 +404,24 @@ func TestDecisionsAreForwarded(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.undo(t.Context(), "g", []byte(`{"decision":"rec","actor":"bo","reason":"slip"}`))
 	require.NoError(t, err)
+	_, err = d.approve(t.Context(), "g", []byte(`{"ids":["m1"],"entity":"e","fingerprint":"f","actor":"eva"}`))
+	require.NoError(t, err)
 	require.Equal(t, []api.MatchDecide{
 		{Keys: []string{"match|1"}, Decision: "same", Actor: "eva", Reason: "r", RequestID: "x", Revision: new(uint64(4))},
 		{IDs: []string{"m1"}, Decision: "different", Actor: "eva"},
 		{Query: &api.MatchFilter{States: []string{"pending"}, Label: "l", MinScore: 0.5, MinCount: 2}, Decision: "different", Actor: "eva"},
 		{Query: &api.MatchFilter{}, Decision: "same", Actor: "eva"},
 		{Record: "rec", Decision: "undo", Actor: "bo", Reason: "slip"},
+		{IDs: []string{"m1"}, Decision: "choose", Entity: "e", Fingerprint: "f", Actor: "eva"},
 	}, c.decided)
 	c.decided = nil
 	for body, want := range map[string]string{
 		`{"actor":"eva"}`: "400 bad_value",
 		`{"ids":["m1"],"keys":["match|1"],"actor":"eva"}`:                "400 bad_value",
 		`{"ids":["m1"],"decision":"different","actor":"eva"}`:            "400 bad_value",
-		`{"ids":["m1"],"decision":"choose","actor":"eva"}`:               "412 not_supported",
+		`{"ids":["m1"],"decision":"choose","actor":"eva"}`:               "400 bad_value",
+		`{"ids":["c1"],"entity":"e","actor":"eva"}`:                      "400 bad_value",
+		`{"ids":["m1"],"value":"v","actor":"eva"}`:                       "400 bad_value",
 		`{"ids":["m1","c2"],"actor":"eva"}`:                              "412 not_supported",
 		`{"keys":["match|1","relation|l|a|b"],"actor":"eva"}`:            "412 not_supported",
 		`{"query":{"kinds":["stale"]},"actor":"eva"}`:                    "412 not_supported",
@@ -425,7 +430,7 @@ func TestDecisionsAreForwarded(t *testing.T) {
 		`{"query":{"kinds":["match"],"limit":3},"actor":"eva"}`:          "400 bad_value",
 		`{"query":{"kinds":["match"],"schema":"current"},"actor":"eva"}`: "400 bad_value",
 		`{"query":{"kinds":["match"],"state":"so-so"},"actor":"eva"}`:    "400 bad_value",
-		`{"ids":["m1"],"actor":"eva","fingerprint":"x"}`:                 "400 bad_value",
+		`{"ids":["x1"],"entity":"e","fingerprint":"f","actor":"eva"}`:    "400 bad_value",
 	} {
 		_, err := d.approve(t.Context(), "g", []byte(body))
 		var e *api.Error

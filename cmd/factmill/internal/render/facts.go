@@ -63,6 +63,13 @@ func Entity(w io.Writer, r api.EntityReply) error {
 	e := r.Entity
 	p.f("%s  (%s)", e.Name, e.Type)
 	p.f("  id        %s", e.ID)
+	if h := e.Homonym; h != nil {
+		what := "the one of " + h.Property + " " + Any(h.Value)
+		if h.Undecided {
+			what = "undecided: no document says which, by " + h.Property
+		}
+		p.f("  homonym   %s; others have the name", what)
+	}
 	if len(e.Labels) > 1 {
 		p.f("  labels    %s", strings.Join(e.Labels, ", "))
 	}
@@ -145,7 +152,8 @@ func Any(v any) string {
 
 // relation shows one relation and up to quotes of its quotes.
 func (p *printer) relation(indent string, r graph.RelationRow, quotes int) {
-	p.f(indent+"%s  %s  %s", orID(r.SourceName, r.Source), r.Type, orID(r.TargetName, r.Target))
+	p.f(indent+"%s  %s  %s%s", orID(r.SourceName, r.Source), r.Type, orID(r.TargetName, r.Target),
+		map[string]string{graph.HiddenRejected: "  (rejected)", graph.HiddenNotChosen: "  (not chosen)"}[r.Hidden])
 	for _, e := range firstEvidence(r.Evidence, quotes) {
 		p.f(indent+"  %s  %s  %s", Quote(e.Quote, quoteWidth), place(e), Confidence(e.Confidence))
 	}

@@ -23,17 +23,29 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 	p.f("  id %s  revision %d", c.ID, r.Revision)
 	p.f("  key %s", r.Item.Key)
 	p.f("  of %s", c.Owner)
+	if c.Apart {
+		p.f("  told apart: each value is of an entity of its own")
+	}
 	for i, v := range c.Values {
 		shown := ""
 		switch {
 		case v.Rejected:
 			shown = "  rejected"
+		case c.Apart:
+			shown = "  entity " + v.Entity
 		case i == 0:
 			shown = "  shown"
 		}
 		p.f("")
-		p.f("%s  %s  confidence %s%s", Line(Any(v.Value)), Count(v.Documents, "document", "documents"), Confidence(v.Confidence), shown)
+		value := Any(v.Value)
+		if v.Text != "" {
+			value = v.Text
+		}
+		p.f("%s  %s  confidence %s%s", value, Count(v.Documents, "document", "documents"), Confidence(v.Confidence), shown)
 		p.quotes(v.Evidence)
+		if v.Text != "" {
+			p.f("    relation %s%s", Any(v.Value), dated(v.Newest))
+		}
 	}
 	if n := c.ValuesTotal - len(c.Values); n > 0 {
 		p.f("\nand %s", Count(n, "more value", "more values"))
@@ -44,6 +56,13 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 	}
 	p.plan(r.Planned)
 	p.history(r.History)
+}
+
+func dated(newest string) string {
+	if newest == "" {
+		return ""
+	}
+	return "  newest " + newest
 }
 
 // plan shows what approving an item would do.

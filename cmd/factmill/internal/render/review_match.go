@@ -9,9 +9,18 @@ import (
 
 // matches shows a page of the review list that has matches only.
 func matches(p *printer, groups []api.Group) {
-	t := NewTable("ID", "LABEL", "A", "B", "METHOD", ">SCORE", "STATE", ">DOCUMENTS").Cap(2, 40).Cap(3, 40)
+	several := slices.ContainsFunc(groups, func(g api.Group) bool { return g.Fits > 1 })
+	head := []string{"ID", "LABEL", "A", "B", "METHOD", ">SCORE", "STATE", ">DOCUMENTS"}
+	if several {
+		head = append(head, ">FIT")
+	}
+	t := NewTable(head...).Cap(2, 40).Cap(3, 40)
 	for _, g := range groups {
-		t.Row(strings.Join(g.IDs, " "), g.Label, g.SourceText, g.TargetText, strings.Join(g.Reasons, ", "), Confidence(g.Confidence), g.State, Number(g.Documents))
+		row := []string{strings.Join(g.IDs, " "), g.Label, g.SourceText, g.TargetText, strings.Join(g.Reasons, ", "), Confidence(g.Confidence), g.State, Number(g.Documents)}
+		if several {
+			row = append(row, Number(max(1, g.Fits)))
+		}
+		t.Row(row...)
 	}
 	p.table(t)
 }
@@ -46,7 +55,25 @@ func (p *printer) match(r api.ReviewShowReply) {
 		}
 		p.f("  entity %s", s.ID)
 	}
+	p.fits(m.Fits)
+	p.plan(r.Planned)
 	p.history(r.History)
+}
+
+// fits shows of which names several entities fit, and which.
+func (p *printer) fits(list []api.MatchFits) {
+	for _, x := range list {
+		p.f("\n%s fit %s", Count(x.Total, "entity", "entities"), x.Name)
+		t := NewTable("  ENTITY", "NAME", "METHOD", ">SCORE", "STATE", ">DOCUMENTS", "MATCH").Cap(1, 40)
+		for _, f := range x.Fits {
+			t.Row("  "+f.Entity, f.Name, f.Method, Confidence(f.Score), f.State, Number(f.Documents), f.ID)
+		}
+		p.table(t)
+		if n := x.Total - len(x.Fits); n > 0 {
+			p.f("  and %s more", Number(n))
+		}
+		p.f("  choose one: factmill review approve --id %s --entity ENTITY", x.Fits[0].ID)
+	}
 }
 
 func because(reason string) string {

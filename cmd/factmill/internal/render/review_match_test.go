@@ -29,6 +29,11 @@ func TestMatchesAreATable(t *testing.T) {
 	require.NoError(t, Groups(&b, api.ReviewListReply{Groups: []api.Group{pair(), {Kind: "entity", Text: "Larch", Key: "entity|x|larch"}}, Total: 2}, true))
 	require.Contains(t, b.String(), "match pending  seen 3 times in 2 documents")
 	require.NotContains(t, b.String(), "METHOD")
+	b.Reset()
+	one, two := pair(), pair()
+	one.Fits = 3
+	require.NoError(t, Groups(&b, api.ReviewListReply{Groups: []api.Group{one, two}, Total: 2}, true))
+	require.Regexp(t, `DOCUMENTS +FIT *\n.* +2 +3 *\n.* +2 +1 *\n`, b.String())
 }
 
 // A match is shown with both sides and what was decided.
@@ -39,12 +44,13 @@ func TestAMatchShown(t *testing.T) {
 	r := api.ReviewShowReply{Item: pair(), Revision: 4, Match: &api.MatchItem{ID: "m1", Method: "legal suffix", Score: 0.965, Found: "pending",
 		A:       api.MatchSide{ID: "e1", Label: "Organization", Name: "Norrin", Names: []string{"Norrin", "NORRIN"}, Documents: 1, Mentions: 2, Evidence: quote("At\nthe ", "Norrin", " works.\x1b[2J")},
 		B:       api.MatchSide{ID: "e2", Label: "Organization", Name: "Norrin Ltd", Names: []string{"Norrin Ltd"}, Documents: 1, Mentions: 1},
+		Fits:    []api.MatchFits{{Entity: "e1", Name: "Norrin", Total: 3, Fits: []api.MatchFit{{ID: "m1", Entity: "e2", Name: "Norrin Ltd", State: "pending"}, {ID: "m2", Entity: "e3", Name: "Norrin\x1b Inc", State: "active"}}}},
 		Decided: &api.MatchDecided{Decision: "same", Actor: "eva", Reason: "one letterhead", At: "2026-01-02T03:04:05Z"}},
 		History: []events.Audit{{Record: "r1", Actor: "eva", Decision: "same", Before: "pending", After: "approved", Reason: "one letterhead", At: "2026-01-02T03:04:05Z"}}}
 	var b strings.Builder
 	require.NoError(t, Item(&b, r))
 	for _, want := range []string{"eva says same", "because one letterhead", "found pending", "id m1  revision 4", "key match|e1|e2", "Norrin  (Organization)  2 mentions in 1 document", "written Norrin | NORRIN",
-		"At the »Norrin« works.", "entity e1", "entity e2", "RECORD", "r1"} {
+		"At the »Norrin« works.", "entity e1", "entity e2", "3 entities fit Norrin\n", "and 1 more", "choose one: factmill review approve --id m1 --entity ENTITY", "RECORD", "r1"} {
 		require.Contains(t, b.String(), want)
 	}
 	require.NotContains(t, b.String(), "\x1b")

@@ -117,10 +117,14 @@ type item struct {
 	store.Conflict
 	kind, label string
 	name        string // of the entity; of a relation "A TYPE B"
+	mergeKey    string // of an entity
 	documents   int    // of the entity or relation
 	reason      string
 	rule        schema.Merge
 	ruling      *store.Ruling        // nil: nobody decided
+	edges       map[string]edge      // of relations that are values, by id; read with the values
+	most        int                  // relations that are allowed
+	owners      []string             // entities that have values, where they were told apart; nil: the owner
 	values      []store.PropertyFold // the one that is shown first, rejected ones last; read by group
 	state       string               // read with the values
 }
@@ -135,13 +139,22 @@ func settled(r *store.Ruling, keys []string) string {
 
 // item reads a conflict; ok is false when it is none under the active schema.
 func (r *reader) item(c store.Conflict) (x item, ok bool, err error) {
+	if relType, side, ok := store.ParseDegreeProperty(c.Property); ok {
+		return r.excess(c, relType, side)
+	}
 	x = item{Conflict: c, kind: store.ConflictOfEntity}
+	if x.ruling, err = r.ruling(c.Owner, c.Property); err != nil {
+		return x, false, err
+	}
+	if x.ruling != nil && x.ruling.Apart {
+		return r.toldApart(x)
+	}
 	e, is, err := r.sn.Entity(c.Owner)
 	if err != nil {
 		return x, false, err
 	}
 	if is {
-		x.label, x.name, x.documents = e.Label, e.Display(), e.Documents
+		x.label, x.name, x.documents, x.mergeKey = e.Label, e.Display(), e.Documents, e.Key
 		spec, _ := r.schema.Property(x.label, c.Property)
 		x.rule = spec.Merge
 	} else {
@@ -160,8 +173,7 @@ func (r *reader) item(c store.Conflict) (x item, ok bool, err error) {
 		}
 	}
 	x.reason = reasonOf(r.schema, x.kind, x.label, c.Property)
-	x.ruling, err = r.ruling(c.Owner, c.Property)
-	return x, x.reason != "", err
+	return x, x.reason != "", nil
 }
 
 func (r *reader) relationName(f store.RelationFold) (string, error) {
@@ -177,7 +189,7 @@ func (r *reader) relationName(f store.RelationFold) (string, error) {
 func (r *reader) place(x *item, keep func(store.PropertyFold)) (p api.Place, err error) {
 	p = api.Place{Key: fingerprint.ConflictKey(x.Owner, x.Property)}
 	var keys []string
-	err = r.sn.PropertyValues(x.Owner, x.Property, func(f store.PropertyFold) error {
+	err = r.values(x, func(f store.PropertyFold) error {
 		p.Count += f.Documents
 		p.Confidence = max(p.Confidence, graph.Round6(f.Best))
 		keep(f)
@@ -190,7 +202,7 @@ func (r *reader) place(x *item, keep func(store.PropertyFold)) (p api.Place, err
 		}
 		return r.tick()
 	})
-	p.State = settled(x.ruling, keys)
+	p.State = x.settled(x.ruling, keys)
 	x.state = p.State
 	return p, err
 }
@@ -251,13 +263,20 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 			by[reason] += n
 		}
 	}
+	err = r.eachExcess(func(store.Conflict, string, string) error {
+		by[api.ReasonCardinality]++
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
 	r.ruled = map[string]*store.Ruling{}
-	if some = len(by) > 0; c.Rulings == 0 {
+	if some = len(by)+c.Apart > 0; c.Rulings == 0 {
 		return some, nil
 	}
 	return some, r.sn.Rulings("", "", func(x store.Ruling) error {
 		r.ruled[fingerprint.ConflictKey(x.Owner, x.Property)] = &x
-		c, ok, err := r.sn.Conflict(fingerprint.ConflictID(x.Owner, x.Property))
+		c, ok, err := r.stored(fingerprint.ConflictID(x.Owner, x.Property))
 		if err != nil || !ok {
 			return err
 		}
@@ -268,8 +287,15 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 		if _, err := r.place(&it, func(store.PropertyFold) {}); err != nil || it.state == api.StatePending {
 			return err
 		}
-		if by[it.reason]--; by[it.reason] == 0 {
-			delete(by, it.reason)
+		reason := it.reason
+		if it.kind != ofEdges {
+			reason = reasonOf(r.schema, it.kind, it.label, it.Property)
+		}
+		if reason == "" {
+			return nil
+		}
+		if by[reason]--; by[reason] == 0 {
+			delete(by, reason)
 		}
 		return nil
 	})
@@ -278,7 +304,13 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 // each calls fn for the conflicts of the store that have one of some ids, or for all (no ids).
 func (r *reader) each(ids []string, fn func(store.Conflict) error) error {
 	if len(ids) == 0 {
-		return r.sn.Conflicts(fn)
+		if err := r.sn.Conflicts(fn); err != nil {
+			return err
+		}
+		if err := r.eachExcess(func(c store.Conflict, _, _ string) error { return fn(c) }); err != nil {
+			return err
+		}
+		return r.eachApart(fn)
 	}
 	seen := map[string]bool{}
 	for _, id := range ids {
@@ -286,7 +318,7 @@ func (r *reader) each(ids []string, fn func(store.Conflict) error) error {
 			continue
 		}
 		seen[id] = true
-		c, ok, err := r.sn.Conflict(id)
+		c, ok, err := r.conflict(id)
 		if err == nil && ok {
 			err = fn(c)
 		}
@@ -352,7 +384,7 @@ func (r *reader) named(graphName, id, key string) (x item, err error) {
 		}
 		id = fingerprint.ConflictID(owner, property)
 	}
-	c, ok, err := r.sn.Conflict(id)
+	c, ok, err := r.conflict(id)
 	if err != nil {
 		return x, err
 	}

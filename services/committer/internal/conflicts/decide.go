@@ -31,6 +31,7 @@ const (
 // rules are the decisions, and what of the store each is.
 var rules = map[string]string{
 	events.DecisionChoose: store.RuleChoose, events.DecisionKeepAll: store.RuleKeepAll, events.DecisionReject: store.RuleReject,
+	events.DecisionDifferent: store.RuleDifferent,
 }
 
 func checkDecide(req *api.ConflictDecide) error {
@@ -45,10 +46,8 @@ func checkDecide(req *api.ConflictDecide) error {
 	}
 	undo := req.Decision == events.DecisionUndo
 	switch {
-	case req.Decision == events.DecisionDifferent:
-		return api.Errorf(412, "not_supported", "different tells things of one name apart, which this version does not: choose a value, keep all, or reject one")
 	case !undo && rules[req.Decision] == "":
-		return api.Errorf(400, "bad_value", "decision is %.40q: of a conflict it is choose, keep_all or reject, or undo", req.Decision)
+		return api.Errorf(400, "bad_value", "decision is %.40q: of a conflict it is choose, keep_all, reject or different, or undo", req.Decision)
 	case ways != 1 || undo != (req.Record != ""):
 		return api.Errorf(400, "bad_value", "say about what: exactly one of id and key; to undo, the record")
 	case strings.TrimSpace(req.Actor) == "":
@@ -59,7 +58,7 @@ func checkDecide(req *api.ConflictDecide) error {
 		return api.Errorf(400, "bad_value", "reason must be a text of at most %d bytes", api.MaxReason)
 	case len(req.Value) > maxValue:
 		return api.Errorf(413, "too_large", "value has %d bytes: at most %d", len(req.Value), maxValue)
-	case len(req.Value) > 0 && (undo || req.Decision == events.DecisionKeepAll):
+	case len(req.Value) > 0 && (undo || req.Decision == events.DecisionKeepAll || req.Decision == events.DecisionDifferent):
 		return api.Errorf(400, "bad_value", "value: %s names none", req.Decision)
 	case len(req.Value) == 0 && req.Decision == events.DecisionReject:
 		return api.Errorf(400, "bad_value", "value is missing: say which value is rejected; show lists them")
@@ -146,6 +145,9 @@ func (w *deciding) decide(r *reader) error {
 	if rev := w.req.Revision; rev != nil && g.Revision != *rev {
 		return api.Errorf(409, "stale_revision", "conflict %s is at revision %d, not %d: somebody decided meanwhile; look again", g.Key, g.Revision, *rev)
 	}
+	if x.ruling != nil && x.ruling.Apart {
+		return w.isApart(&x, g.Key)
+	}
 	now, err := r.planned(w.graph, &x)
 	if err != nil {
 		return err
@@ -166,7 +168,7 @@ func (w *deciding) decide(r *reader) error {
 		return err
 	}
 	value, at := any(nil), 0
-	if w.req.Decision != events.DecisionKeepAll {
+	if w.req.Decision == events.DecisionChoose || w.req.Decision == events.DecisionReject {
 		if at, err = w.stated(&x); err != nil {
 			return err
 		}
@@ -183,10 +185,15 @@ func (w *deciding) decide(r *reader) error {
 			return fmt.Errorf("value of %s: %w", g.Key, err)
 		}
 	}
-	if err := w.txn.PutRuling(then); err != nil {
+	if then.Apart {
+		err = w.tellApart(r, &x, &then)
+	} else {
+		err = w.txn.PutRuling(then)
+	}
+	if err != nil {
 		return err
 	}
-	w.note(g.Key, x.ID, x.state, settled(&then, keys))
+	w.note(g.Key, x.ID, x.state, x.settled(&then, keys))
 	w.record.Plan, w.record.Value = now.Fingerprint, then.Value
 	w.record.Item, err = seen(&x)
 	return err
@@ -232,6 +239,9 @@ func (w *deciding) stated(x *item) (int, error) {
 	default:
 		return 0, api.Errorf(400, "bad_value", "value must be a text, a number, true or false")
 	}
+	if x.kind == ofEdges {
+		return x.statedEdge(asked)
+	}
 	// A number may be given as text, and the other way round, where none is given as what it is.
 	for _, typed := range []bool{true, false} {
 		for i, f := range x.values {
@@ -241,7 +251,7 @@ func (w *deciding) stated(x *item) (int, error) {
 			}
 		}
 	}
-	return 0, api.Errorf(400, "bad_value", "no document states %.80q for %s of %s: stated are %s", asked, x.Property, x.name, words(x.values))
+	return 0, api.Errorf(400, "bad_value", "no document states %.80q for %s of %s: stated are %s", asked, x.Property, x.name, x.words())
 }
 
 // undo takes a decision back when it is what counts now: what stood before it stands again.
@@ -271,9 +281,12 @@ func (w *deciding) undo(r *reader) error {
 	if err != nil {
 		return err
 	}
-	if before == nil {
+	switch {
+	case stands.Apart || before != nil && before.Apart:
+		err = w.together(r, stands, before)
+	case before == nil:
 		err = w.txn.DropRuling(owner, property)
-	} else {
+	default:
 		err = w.txn.PutRuling(*before)
 	}
 	if err != nil {
@@ -308,21 +321,30 @@ func (w *deciding) before(rec events.Audit) (*store.Ruling, error) {
 // states are those of an item under two rulings; where it is none now, what the rulings say.
 func (w *deciding) states(r *reader, owner, property string, was, now *store.Ruling) (before, after string, err error) {
 	var folds []store.PropertyFold
-	err = r.sn.PropertyValues(owner, property, func(f store.PropertyFold) error {
+	x := item{Conflict: store.Conflict{Owner: owner, Property: property}, ruling: was}
+	if was.Apart {
+		if x, _, err = r.toldApart(x); err != nil {
+			return "", "", err
+		}
+	}
+	if relType, side, ok := store.ParseDegreeProperty(property); ok {
+		x.kind, x.most = ofEdges, bound(r.schema, relType, side)
+	}
+	err = r.values(&x, func(f store.PropertyFold) error {
 		folds = append(folds, f)
 		return r.tick()
 	})
 	if err != nil {
 		return "", "", err
 	}
-	if len(folds) < 2 {
+	if len(folds) < 2 || x.kind == ofEdges && (x.most == 0 || len(folds) <= x.most) {
 		if now != nil {
 			after = now.State()
 		}
 		return was.State(), after, nil
 	}
 	keys, err := keysOf(folds)
-	return settled(was, keys), settled(now, keys), err
+	return x.settled(was, keys), x.settled(now, keys), err
 }
 
 // stale refuses to undo what does not stand.
@@ -370,7 +392,7 @@ func seen(x *item) (json.RawMessage, error) {
 		Total    int     `json:"values_total"`
 	}{Label: x.label, Name: x.name, Property: x.Property, Reason: x.reason, Total: len(x.values)}
 	for _, f := range x.values[:min(len(x.values), maxSeen)] {
-		out.Values = append(out.Values, value{words([]store.PropertyFold{f}), f.Documents})
+		out.Values = append(out.Values, value{(&item{kind: x.kind, edges: x.edges, values: []store.PropertyFold{f}}).words(), f.Documents})
 	}
 	b, err := json.Marshal(out)
 	if err != nil {

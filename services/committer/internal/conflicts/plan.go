@@ -21,6 +21,9 @@ const (
 
 // planned is the plan of the item's approval as replies have it.
 func (r *reader) planned(graphName string, x *item) (out api.Planned, err error) {
+	if x.ruling != nil && x.ruling.Apart { // nothing is decided about it but by an undo
+		return out, nil
+	}
 	p, err := r.plan(graphName, x)
 	if err != nil {
 		return out, err
@@ -44,13 +47,15 @@ func (r *reader) plan(graphName string, x *item) (*plan.Plan, error) {
 	}
 	docs := map[string]bool{}
 	for i, f := range x.values {
-		if i > 0 {
+		if x.kind == ofEdges {
+			p.Changes = append(p.Changes, x.edgeChange(f, i == 0))
+		} else if i > 0 {
 			c := change(plan.Set, "property")
 			c.Was, c.Left = query.Rounded(f.Value), f.Documents
 			p.Changes = append(p.Changes, c)
 		}
 		n := 0
-		err := r.sn.PropertySupports(x.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
+		err := r.supports(x, f, func(s store.EvidenceSupport) error {
 			if err := r.tick(); err != nil {
 				return err
 			}
@@ -67,6 +72,9 @@ func (r *reader) plan(graphName string, x *item) (*plan.Plan, error) {
 				return nil
 			}
 			c := change(plan.Set, "property")
+			if x.kind == ofEdges {
+				c = x.edgeChange(f, true)
+			}
 			c.Document, c.Left = d.Meta.Key, f.Documents-1
 			c.Quotes, err = r.planQuotes(s)
 			p.Changes = append(p.Changes, c)
@@ -77,6 +85,9 @@ func (r *reader) plan(graphName string, x *item) (*plan.Plan, error) {
 		}
 	}
 	state := change(plan.Set, "state")
+	if x.kind == ofEdges {
+		state.Label, state.Left = x.Property, x.most // how many may be is a part of what was seen
+	}
 	state.Value, state.Was = api.StateApproved, x.state+decided(x.ruling)
 	p.Changes = append(p.Changes, state)
 	return p.Canonical(), nil

@@ -3,7 +3,6 @@ package conflicts
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
@@ -31,7 +30,7 @@ func (r *reader) group(x *item) (g api.Group, err error) {
 	}
 	x.values = query.Show(x.rule, folds, x.ruling).Values()
 	g = api.Group{
-		Key: p.Key, Kind: api.KindConflict, Label: x.label, Text: x.name, SourceText: x.Property, TargetText: words(x.values), SourceLabel: x.label,
+		Key: p.Key, Kind: api.KindConflict, Label: x.label, Text: x.name, SourceText: x.Property, TargetText: x.words(), SourceLabel: x.label,
 		Reasons: []string{x.reason}, State: p.State, Count: p.Count, Confidence: p.Confidence, IDs: []string{x.ID},
 	}
 	if x.ruling != nil {
@@ -45,22 +44,6 @@ func (r *reader) group(x *item) (g api.Group, err error) {
 		g.Sample = api.Sample{Document: q.Document, Chunk: q.Chunk, Quote: q.Quote, Start: q.Start, End: q.End}
 	}
 	return g, err
-}
-
-// words writes a few values in a line.
-func words(values []store.PropertyFold) string {
-	var out []string
-	for i, f := range values {
-		if i == maxWords {
-			return strings.Join(append(out, "…"), " | ")
-		}
-		w := word(query.Rounded(f.Value))
-		if len(w) > maxWord {
-			w = strings.ToValidUTF8(w[:maxWord], "") + "…"
-		}
-		out = append(out, w)
-	}
-	return strings.Join(out, " | ")
 }
 
 func word(v any) string {
@@ -83,7 +66,7 @@ func (r *reader) distinct(x *item, sum int) (int, error) {
 func (r *reader) stated(x *item) (map[string]bool, error) {
 	docs := map[string]bool{}
 	for _, f := range x.values {
-		err := r.sn.PropertySupports(x.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
+		err := r.supports(x, f, func(s store.EvidenceSupport) error {
 			docs[s.DocID] = true
 			return r.tick()
 		})
@@ -97,7 +80,7 @@ func (r *reader) stated(x *item) (map[string]bool, error) {
 // quotes are a few places that give a value.
 func (r *reader) quotes(x *item, f store.PropertyFold, limit int) ([]api.Surrounded, error) {
 	var docs [][]desk.Span
-	err := r.sn.PropertySupports(x.Owner, x.Property, f.Value, func(s store.EvidenceSupport) error {
+	err := r.supports(x, f, func(s store.EvidenceSupport) error {
 		spans := make([]desk.Span, 0, min(len(s.Spans), limit))
 		for _, e := range s.Spans[:min(len(s.Spans), limit)] {
 			spans = append(spans, desk.Span{Doc: s.DocID, Version: s.Version, Chunk: e.Chunk, Start: e.Start, End: e.End, Confidence: e.Confidence, Extractor: e.Extractor})
@@ -117,7 +100,7 @@ func (r *reader) quotes(x *item, f store.PropertyFold, limit int) ([]api.Surroun
 // the last are left out.
 func (r *reader) whole(x *item) (out api.ConflictItem, err error) {
 	out = api.ConflictItem{ID: x.ID, Owner: x.Owner, Label: x.label, Name: x.name, Property: x.Property, Reason: x.reason,
-		Values: []api.ConflictValue{}, ValuesTotal: len(x.values), Undecided: []api.Surrounded{}}
+		Apart: x.ruling != nil && x.ruling.Apart, Values: []api.ConflictValue{}, ValuesTotal: len(x.values), Undecided: []api.Surrounded{}}
 	if x.reason == api.ReasonHomonym {
 		if err := r.undecided(x, &out); err != nil {
 			return out, err
@@ -131,6 +114,15 @@ func (r *reader) whole(x *item) (out api.ConflictItem, err error) {
 			return out, err
 		}
 		v.Rejected = x.ruling.Rejects(k)
+		switch {
+		case x.kind == ofEdges:
+			e := x.edges[f.Owner]
+			v.Text, v.Entity = e.text, e.other
+		case out.Apart:
+			v.Entity = f.Owner
+		case x.reason == api.ReasonHomonym && x.canBeApart() && !v.Rejected:
+			v.Entity = store.HomonymOf(x.ref(), f.Value)
+		}
 		if v.Evidence, err = r.quotes(x, f, maxQuotes); err != nil {
 			return out, err
 		}
@@ -138,7 +130,7 @@ func (r *reader) whole(x *item) (out api.ConflictItem, err error) {
 			v.Evidence = v.Evidence[:len(v.Evidence)-1]
 		}
 		s, _ := f.Value.(string)
-		if left -= 200 + 2*len(s) + size(v.Evidence); left < 0 && len(out.Values) > 1 {
+		if left -= 200 + 2*len(s) + 2*len(v.Text) + size(v.Evidence); left < 0 && len(out.Values) > 1 {
 			break
 		}
 		out.Values = append(out.Values, v)
@@ -157,6 +149,9 @@ func size(quotes []api.Surrounded) (n int) {
 // undecided finds mentions in documents that give no value.
 func (r *reader) undecided(x *item, out *api.ConflictItem) error {
 	sum := 0
+	if x.ruling != nil && x.ruling.Apart {
+		return r.stillUndecided(x, out)
+	}
 	for _, f := range x.values {
 		sum += f.Documents
 	}

@@ -119,6 +119,11 @@ func (v *verifier) entity(e store.ID) error {
 	others := v.w.sharing(e, blocks, members)
 	want := map[string]bool{}
 	for _, o := range others {
+		if apart, err := v.w.homonyms(e, o); err != nil {
+			return err
+		} else if apart {
+			continue
+		}
 		is, err := v.w.f.rows.filed(o)
 		if err != nil {
 			return err

@@ -37,6 +37,7 @@ type work struct {
 	partner map[store.ID]map[store.ID]bool // ends of puts, from either side
 	asks    map[[2]store.ID]waiting        // pairs for the model
 	stats   api.Resolution
+	apart   *bool // people told things of one name apart; nil: not read yet
 }
 
 // rules are what decides about pairs besides their names.
@@ -224,6 +225,11 @@ func (w *work) partners(v store.ID, a *seen) (map[store.ID]bool, error) {
 	found := map[store.ID]bool{}
 	var asks []waiting
 	for _, o := range slices.Compact(others) {
+		if apart, err := w.homonyms(v, o); err != nil {
+			return nil, err
+		} else if apart {
+			continue
+		}
 		is, err := w.nameOf(o)
 		if err != nil {
 			return nil, err
@@ -272,7 +278,7 @@ func (w *work) partners(v store.ID, a *seen) (map[store.ID]bool, error) {
 // compare compares two names. An alias by which the registry knows several entities is for a person to decide.
 func (w *work) compare(a named, x *linkage.Name, b named, y *linkage.Name) (linkage.Verdict, error) {
 	v := linkage.Compare(x, y, w.rules.options)
-	if two, err := w.apart(v, a.label, x.Key(), y.Key()); err != nil || two {
+	if two, err := w.listed(v, a.label, x.Key(), y.Key()); err != nil || two {
 		v.Method, v.Outcome = MethodRegistry, linkage.Vetoed
 		return v, err
 	}
@@ -291,11 +297,33 @@ func (w *work) compare(a named, x *linkage.Name, b named, y *linkage.Name) (link
 	return v, nil
 }
 
+// homonyms says whether two are things of one name that people told apart, or one of them and what is undecided: no match is looked for
+// between these.
+func (w *work) homonyms(v, o store.ID) (bool, error) {
+	if w.apart == nil {
+		c, err := w.sn.Counts()
+		if err != nil {
+			return false, err
+		}
+		some := c.Apart > 0
+		w.apart = &some
+	}
+	if !*w.apart {
+		return false, nil
+	}
+	a, ok, err := w.sn.Entity(v.String())
+	if err != nil || !ok {
+		return false, err
+	}
+	b, ok, err := w.sn.Entity(o.String())
+	return ok && a.Label == b.Label && a.Key == b.Key, err
+}
+
 // MethodRegistry is the method by which two that the registry lists apart are rejected.
 const MethodRegistry = "registry"
 
-// apart says whether the registry lists both names of a pair that something speaks for.
-func (w *work) apart(v linkage.Verdict, label, x, y string) (bool, error) {
+// listed says whether the registry lists both names of a pair that something speaks for.
+func (w *work) listed(v linkage.Verdict, label, x, y string) (bool, error) {
 	if w.f.l.deps.Known == nil || v.Outcome != linkage.Link && v.Outcome != linkage.Unclear {
 		return false, nil
 	}

@@ -26,10 +26,17 @@ func check(req api.MatchDecide) error {
 			ways++
 		}
 	}
-	undo := req.Decision == events.DecisionUndo
+	undo, choose := req.Decision == events.DecisionUndo, req.Decision == events.DecisionChoose
+	_, valid := store.ParseID(req.Entity)
 	switch {
-	case !undo && req.Decision != events.DecisionSame && req.Decision != events.DecisionDifferent:
-		return api.Errorf(400, "bad_value", "decision is %.40q: it must be same, different or undo", req.Decision)
+	case !undo && !choose && req.Decision != events.DecisionSame && req.Decision != events.DecisionDifferent:
+		return api.Errorf(400, "bad_value", "decision is %.40q: it must be same, different, choose or undo", req.Decision)
+	case choose && !valid:
+		return api.Errorf(400, "bad_value", "entity is %.60q: to choose is to give the id of the entity that the name stands for; show lists those that fit", req.Entity)
+	case !choose && req.Entity != "":
+		return api.Errorf(400, "bad_value", "entity is of the decision choose alone: %s names none", req.Decision)
+	case choose && len(req.IDs)+len(req.Keys) == 0:
+		return api.Errorf(400, "bad_value", "say of which name: the ids or keys of matches of it")
 	case ways != 1 || req.Record != "" && !undo || req.Query != nil && undo:
 		return api.Errorf(400, "bad_value", "say about what: exactly one of ids, keys and query; to undo, of ids, keys and record")
 	case len(req.IDs)+len(req.Keys) > api.MaxDecided:
@@ -42,8 +49,8 @@ func check(req api.MatchDecide) error {
 		return api.Errorf(400, "bad_value", "actor must be a name of at most %d bytes, without control characters", api.MaxActor)
 	case len(req.Reason) > api.MaxReason || !utf8.ValidString(req.Reason):
 		return api.Errorf(400, "bad_value", "reason must be a text of at most %d bytes", api.MaxReason)
-	case req.Revision != nil && len(req.IDs)+len(req.Keys) != 1:
-		return api.Errorf(400, "bad_value", "revision is that of one match: give it with one id or key")
+	case (req.Revision != nil || req.Fingerprint != "") && len(req.IDs)+len(req.Keys) != 1:
+		return api.Errorf(400, "bad_value", "revision and fingerprint are those of one match: give them with one id or key")
 	}
 	return nil
 }
@@ -92,6 +99,8 @@ type deciding struct {
 
 	reader  reader
 	records []events.Audit
+	many    []string      // keys of what one record changed, where that is several matches
+	undoes  *events.Audit // the choice that is taken back
 }
 
 // target is a pair to decide about. there says whether it matches.
@@ -112,6 +121,15 @@ func (w *deciding) do(ctx context.Context, remember func() ([]store.Op, error)) 
 		if err != nil {
 			return err
 		}
+		if err := w.asSeen(targets); err != nil {
+			return err
+		}
+		if w.req.Decision == events.DecisionChoose {
+			return w.choose(targets)
+		}
+		if w.undoes != nil {
+			return w.unchoose(w.undoes)
+		}
 		for _, t := range targets {
 			if err := w.decide(t); err != nil {
 				return err
@@ -126,8 +144,14 @@ func (w *deciding) do(ctx context.Context, remember func() ([]store.Op, error)) 
 	committed, err := trail.Commit(ctx, w.txn, w.records, func() {
 		w.reply.Seq = w.txn.Seq()
 		for _, r := range w.records {
-			w.reply.Outcome.Changed = append(w.reply.Outcome.Changed, r.Key)
-			w.reply.Records[r.Key] = r.Record
+			keys := w.many
+			if keys == nil {
+				keys = []string{r.Key}
+			}
+			for _, k := range keys {
+				w.reply.Outcome.Changed = append(w.reply.Outcome.Changed, k)
+				w.reply.Records[k] = r.Record
+			}
 		}
 	}, remember)
 	if committed {
@@ -231,6 +255,10 @@ func (w *deciding) recorded() (t target, err error) {
 	if r.Decision == events.DecisionUndo {
 		return t, api.Errorf(412, "decision_not_current", "record %s is an undo itself: decide again instead", r.Record)
 	}
+	if r.Decision == events.DecisionChoose {
+		w.undoes = &r
+		return t, nil
+	}
 	m, there, err := w.reader.sn.Match(a, b)
 	if err != nil {
 		return t, err
@@ -296,7 +324,7 @@ func (w *deciding) record(t target, v store.Verdict) error {
 	r := events.Audit{
 		Graph: w.graph, At: w.desk.deps.Now().UTC().Format(time.RFC3339Nano), Operation: w.req.RequestID, RequestID: w.req.RequestID,
 		Kind: api.KindMatch, Key: keyOf(t.match), ItemID: fingerprint.MatchID(t.match.A, t.match.B), Decision: w.req.Decision,
-		Actor: v.Actor, Reason: v.Reason, Seq: w.txn.Seq(), Undoes: undoes,
+		Actor: v.Actor, Reason: v.Reason, Plan: w.req.Fingerprint, Seq: w.txn.Seq(), Undoes: undoes,
 	}
 	if r.Operation == "" {
 		r.Operation = fmt.Sprintf("c%d", r.Seq)

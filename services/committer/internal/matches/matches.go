@@ -97,7 +97,10 @@ func (d *Desk) Get(ctx context.Context, graph string, req api.MatchGet) (reply a
 		if reply.Match, err = r.item(m); err != nil {
 			return err
 		}
-		reply.History, err = audit.Trail{Store: d.deps.Store, Graph: graph}.Of(keyOf(m))
+		if reply.Planned, err = r.planned(graph, m); err != nil {
+			return err
+		}
+		reply.History, err = r.history(audit.Trail{Store: d.deps.Store, Graph: graph}, m)
 		return err
 	})
 	return reply, err

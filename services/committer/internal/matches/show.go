@@ -89,6 +89,15 @@ func (r *reader) group(m store.Match) (g api.Group, err error) {
 	for _, q := range quotes {
 		g.Sample = api.Sample{Document: q.Document, Chunk: q.Chunk, Quote: q.Quote, Start: q.Start, End: q.End}
 	}
+	for _, e := range []string{m.A, m.B} {
+		n, err := r.countFits(e)
+		if err != nil {
+			return g, err
+		}
+		if n > 1 {
+			g.Fits = max(g.Fits, n)
+		}
+	}
 	if m.Decided != "" {
 		v, _, err := r.sn.Verdict(m.A, m.B)
 		g.Revision = v.Seq
@@ -121,7 +130,10 @@ func (r *reader) item(m store.Match) (out api.MatchItem, err error) {
 	if out.A, err = r.side(m.A); err != nil {
 		return out, err
 	}
-	if out.B, err = r.side(m.B); err != nil || m.Decided == "" {
+	if out.B, err = r.side(m.B); err != nil {
+		return out, err
+	}
+	if out.Fits, err = r.fits(m); err != nil || m.Decided == "" {
 		return out, err
 	}
 	v, ok, err := r.sn.Verdict(m.A, m.B)

@@ -170,7 +170,16 @@ func (x *exporter) entity(e store.EntityFold, at exportAt) error {
 	x.buf = x.buf[:0]
 	if from == "" {
 		x.sink.mark("")
-		x.buf = append(x.buf, `{"id":`...)
+		h, err := x.v.homonym(e)
+		if err != nil {
+			return err
+		}
+		x.buf = append(x.buf, '{')
+		if h != nil {
+			x.buf = append(x.buf, `"homonym":`...)
+			x.buf = append(appendJSON(x.buf, h), ',')
+		}
+		x.buf = append(x.buf, `"id":`...)
 		x.buf = appendText(x.buf, e.ID)
 		x.buf = append(x.buf, `,"kind":"entity","labels":`...)
 		x.buf = appendTexts(x.buf, x.v.labels(e.Label))
@@ -377,7 +386,14 @@ func (x *exporter) relation(r store.RelationFold, at exportAt) error {
 	if err != nil {
 		return err
 	}
-	x.buf = append(x.buf, `],"id":`...)
+	hidden, err := x.v.hidden(r.ID, r.Type, r.Source, r.Target)
+	if err != nil {
+		return err
+	}
+	if x.buf = append(x.buf, ']'); hidden != "" {
+		x.buf = appendText(append(x.buf, `,"hidden":`...), hidden)
+	}
+	x.buf = append(x.buf, `,"id":`...)
 	x.buf = appendText(x.buf, r.ID)
 	x.buf = append(x.buf, `,"kind":"relation","properties":`...)
 	x.buf = appendJSON(x.buf, props)

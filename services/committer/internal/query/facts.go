@@ -125,6 +125,9 @@ func (v *view) relationRow(f store.RelationFold, limit int, b *budget) (row grap
 	if row.TargetName, err = v.nameOf(f.Target); err != nil {
 		return row, false, err
 	}
+	if row.Hidden, err = v.hidden(f.ID, f.Type, f.Source, f.Target); err != nil {
+		return row, false, err
+	}
 	if row.Properties, err = v.relationProperties(f); err != nil {
 		return row, false, err
 	}
@@ -343,7 +346,13 @@ func unique(list []string) []string {
 func (v *view) entityRow(e store.EntityFold, limit int, b *budget) (row graph.EntityRow, ok bool, err error) {
 	row = graph.EntityRow{ID: e.ID, Kind: "entity", Type: e.Label, Labels: v.labels(e.Label), Name: e.Display(), MergeKey: e.Key,
 		Mentions: []graph.MentionRow{}, Evidence: []graph.Evidence{}, MentionsTotal: e.Mentions, DocumentsTotal: e.Documents}
+	if row.Homonym, err = v.homonym(e); err != nil {
+		return row, false, err
+	}
 	head := 260 + textCost(row.Name) + textCost(row.MergeKey)
+	if row.Homonym != nil {
+		head += len(appendJSON(nil, row.Homonym)) + 12
+	}
 	for _, l := range row.Labels {
 		head += len(l) + 3
 	}

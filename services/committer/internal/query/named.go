@@ -26,7 +26,12 @@ func (v *view) named(label, name string) (store.EntityFold, error) {
 	var others []store.NamedEntity // of the name, of another type
 	for _, form := range forms(name) {
 		if label != "" {
-			if e, ok, err := v.sn.Entity(fingerprint.EntityID(label, form)); err != nil || ok {
+			e, ok, err := v.sn.Entity(fingerprint.EntityID(label, form))
+			if err == nil && ok {
+				_, ok, err = v.sn.ToldApart(e.ID) // then it is one of several
+				ok = !ok
+			}
+			if err != nil || ok {
 				return e, err
 			}
 		}
@@ -79,7 +84,7 @@ func (v *view) one(label, name string, hits []store.NamedEntity) (e store.Entity
 			}
 		}
 		if len(found) > 1 {
-			return e, false, ambiguous(name, found)
+			return e, false, v.ambiguous(name, found)
 		}
 		if len(found) == 1 {
 			return v.sn.Entity(found[0].ID)
@@ -162,13 +167,31 @@ func (v *view) isA(label, wanted string, exact bool) bool {
 	return false
 }
 
-func ambiguous(name string, found []store.NamedEntity) error {
+func (v *view) ambiguous(name string, found []store.NamedEntity) error {
 	const most = 20
 	list := make([]map[string]any, 0, min(len(found), most))
+	apart := ""
 	for _, f := range found[:min(len(found), most)] {
-		list = append(list, map[string]any{"id": f.ID, "type": f.Label, "name": f.Name})
+		one := map[string]any{"id": f.ID, "type": f.Label, "name": f.Name}
+		e, _, err := v.sn.Entity(f.ID)
+		if err != nil {
+			return err
+		}
+		h, err := v.homonym(e)
+		if err != nil {
+			return err
+		}
+		if h != nil {
+			one["homonym"] = h
+			if apart += "\n  " + f.ID + "  "; h.Undecided {
+				apart += "undecided"
+			} else {
+				apart += clip(h.Property + " " + schema.ValueText(h.Value))
+			}
+		}
+		list = append(list, one)
 	}
-	e := badValue("%d entities are named %q: give the type or the id", len(found), clip(name))
+	e := badValue("%d entities are named %q: give the type or the id%s", len(found), clip(name), apart)
 	e.Details = map[string]any{"entities": list, "total": len(found)}
 	return e
 }

@@ -58,8 +58,11 @@ func (v *view) newWalk(types []string, direction string) (walk, error) {
 // edges calls fn for each relation at an entity that the walk follows: outgoing ones first, by type and far end. Symmetric
 // relations have no direction, so they are always followed. A relation to itself comes once.
 func (v *view) edges(id string, w walk, fn func(store.Edge) error) error {
-	step := func(e store.Edge) error {
+	step := func(e store.Edge, source, target string) error {
 		if err := v.tick(); err != nil {
+			return err
+		}
+		if why, err := v.hidden(e.Relation, e.Type, source, target); err != nil || why != "" {
 			return err
 		}
 		return fn(e)
@@ -74,7 +77,7 @@ func (v *view) edges(id string, w walk, fn func(store.Edge) error) error {
 			if !w.out && !v.symmetric(e.Type) {
 				return nil
 			}
-			err := step(e)
+			err := step(e, id, e.Other)
 			stop = err == store.ErrStop
 			return err
 		})
@@ -87,7 +90,7 @@ func (v *view) edges(id string, w walk, fn func(store.Edge) error) error {
 			if e.Other == id && w.out || !w.in && !v.symmetric(e.Type) {
 				return nil
 			}
-			err := step(e)
+			err := step(e, e.Other, id)
 			stop = err == store.ErrStop
 			return err
 		})

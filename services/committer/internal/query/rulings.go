@@ -2,6 +2,7 @@ package query
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
@@ -79,16 +80,8 @@ func (s Showing) value() any {
 
 // rulings are what was decided about the properties of an entity or relation, by property.
 func (v *view) rulings(owner string) (map[string]*store.Ruling, error) {
-	if v.ruled == nil {
-		c, err := v.sn.Counts()
-		if err != nil {
-			return nil, err
-		}
-		has := c.Rulings > 0
-		v.ruled = &has
-	}
-	if !*v.ruled {
-		return nil, nil
+	if ruled, err := v.anyRuled(); err != nil || !ruled {
+		return nil, err
 	}
 	out := map[string]*store.Ruling{}
 	err := v.sn.RulingsOf(owner, func(r store.Ruling) error {
@@ -96,6 +89,80 @@ func (v *view) rulings(owner string) (map[string]*store.Ruling, error) {
 		return nil
 	})
 	return out, err
+}
+
+// anyRuled says whether the graph has rulings.
+func (v *view) anyRuled() (bool, error) {
+	if v.ruled == nil {
+		c, err := v.sn.Counts()
+		if err != nil {
+			return false, err
+		}
+		has := c.Rulings > 0
+		v.ruled = &has
+	}
+	return *v.ruled, nil
+}
+
+// hidden says why a relation is not shown, by what people decided about those of its type at either end, where the schema bounds their
+// number; "" when it is.
+func (v *view) hidden(relation, relType, source, target string) (string, error) {
+	spec, _ := v.schema.Relation(relType)
+	ruled, err := v.anyRuled()
+	if err != nil || !ruled {
+		return "", err
+	}
+	for _, end := range []struct {
+		entity, side string
+		most         int
+	}{{source, store.SideOut, spec.Cardinality.MaxPerSource}, {target, store.SideIn, spec.Cardinality.MaxPerTarget}} {
+		if end.most == 0 {
+			continue
+		}
+		r, ok, err := v.sn.Ruling(end.entity, store.DegreeProperty(relType, end.side))
+		if err != nil {
+			return "", err
+		}
+		key := keyOf(store.PropertyFold{Value: relation})
+		switch {
+		case !ok || r.Chosen == key:
+		case r.Rejects(key):
+			return graph.HiddenRejected, nil
+		case r.Chosen != "":
+			// A choice hides the others while what was chosen is there.
+			_, ok, err := v.sn.Relation(strings.TrimPrefix(r.Chosen, keyOf(store.PropertyFold{Value: ""})))
+			if err != nil || ok {
+				return graph.HiddenNotChosen, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// homonym says which of several things of its name an entity is, where people told them apart; else nil.
+func (v *view) homonym(e store.EntityFold) (*graph.Homonym, error) {
+	plain := fingerprint.EntityID(e.Label, e.Key)
+	r, ok, err := v.sn.ToldApart(plain)
+	if err != nil || !ok {
+		return nil, err
+	}
+	h := &graph.Homonym{Of: plain, Property: r.Property, Undecided: e.ID == plain}
+	if h.Undecided {
+		return h, nil
+	}
+	err = v.sn.PropertyValues(e.ID, r.Property, func(f store.PropertyFold) error {
+		if v.filter != nil {
+			if f, err = v.refold(f); err != nil || f.Documents == 0 {
+				return err
+			}
+		}
+		if store.HomonymOf(graph.EntityRef{ID: plain, Label: e.Label, Key: e.Key}, f.Value) == e.ID {
+			h.Value = rounded(f.Value)
+			return store.ErrStop
+		}
+		return v.tick()
+	})
+	return h, err
 }
 
 // rulings are the decisions about conflicts, whether their owners are there or not.

@@ -61,6 +61,8 @@ type item struct {
 	doc    store.Doc
 	names  []string // of the ends, or of the holder
 	others int      // other open documents that state it
+	// counted is what is kept with the entities that its names stand for, where people told some of one name apart.
+	counted store.Kept
 }
 
 func (r *reader) item(x store.StaleItem) (it item, err error) {
@@ -71,7 +73,14 @@ func (r *reader) item(x store.StaleItem) (it item, err error) {
 	if it.doc, _, err = r.sn.Doc(x.Doc); err != nil {
 		return it, err
 	}
-	for _, e := range x.Kept.Ends {
+	if it.counted, err = r.sn.Counted(x.Doc, x.Kept); err != nil {
+		return it, err
+	}
+	fact, err := it.counted.FactID()
+	if err != nil {
+		return it, err
+	}
+	for _, e := range it.counted.Ends {
 		f, ok, err := r.sn.Entity(e.ID)
 		if err != nil {
 			return it, err
@@ -84,13 +93,13 @@ func (r *reader) item(x store.StaleItem) (it item, err error) {
 	}
 	documents := 0
 	if x.Kept.Type != "" {
-		f, _, err := r.sn.Relation(x.Fact)
+		f, _, err := r.sn.Relation(fact)
 		if err != nil {
 			return it, err
 		}
 		documents = f.Documents
 	} else {
-		err := r.sn.PropertyValues(x.Kept.Ends[0].ID, x.Kept.Name, func(f store.PropertyFold) error {
+		err := r.sn.PropertyValues(it.counted.Ends[0].ID, x.Kept.Name, func(f store.PropertyFold) error {
 			if schema.ValueText(f.Value) == schema.ValueText(x.Kept.Value) {
 				documents = f.Documents
 				return store.ErrStop
@@ -181,9 +190,12 @@ func (r *reader) elsewhere(it *item) ([]api.Surrounded, error) {
 	}
 	var err error
 	if it.relation() {
-		err = r.sn.Evidence(it.Fact, "", take)
+		fact := ""
+		if fact, err = it.counted.FactID(); err == nil {
+			err = r.sn.Evidence(fact, "", take)
+		}
 	} else {
-		err = r.sn.PropertySupports(it.Kept.Ends[0].ID, it.Kept.Name, it.Kept.Value, take)
+		err = r.sn.PropertySupports(it.counted.Ends[0].ID, it.Kept.Name, it.Kept.Value, take)
 	}
 	if err != nil {
 		return nil, err
@@ -194,9 +206,9 @@ func (r *reader) elsewhere(it *item) ([]api.Surrounded, error) {
 // plan is what a withdrawal would do: the document's support goes, and the fact with it where nobody else states it. It goes by the
 // document's revision and by how many others there are.
 func (r *reader) plan(graphName string, it *item) (*plan.Plan, error) {
-	c := plan.Change{Op: plan.Remove, Kind: graph.KindProperty, Label: it.label(), Source: it.names[0], SourceID: it.Kept.Ends[0].ID, Document: it.doc.Meta.Key, Left: it.others}
+	c := plan.Change{Op: plan.Remove, Kind: graph.KindProperty, Label: it.label(), Source: it.names[0], SourceID: it.counted.Ends[0].ID, Document: it.doc.Meta.Key, Left: it.others}
 	if it.relation() {
-		c.Kind, c.Target, c.TargetID = graph.KindRelation, it.names[1], it.Kept.Ends[1].ID
+		c.Kind, c.Target, c.TargetID = graph.KindRelation, it.names[1], it.counted.Ends[1].ID
 	} else {
 		c.Value = it.Kept.Value
 	}

@@ -60,6 +60,7 @@ func (t *Txn) amend(docID string, more graph.Assertions, symmetric func(string) 
 	if err != nil {
 		return res, err
 	}
+	before := st
 	was, err := factsOfStated(st)
 	if err != nil {
 		return res, fmt.Errorf("assertions of version %d: %w", d.Version, err)
@@ -86,7 +87,7 @@ func (t *Txn) amend(docID string, more graph.Assertions, symmetric func(string) 
 		return res, err
 	}
 	res.Outcome = Updated
-	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
+	if err := t.diff(doc, side{d.Version, d.Date(), was, before}, side{d.Version, d.Date(), now, st}, &res); err != nil {
 		return res, err
 	}
 	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {

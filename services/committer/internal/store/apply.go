@@ -149,7 +149,7 @@ func (a *application) redate(m graph.Meta) error {
 	if err != nil {
 		return fmt.Errorf("assertions of version %d: %w", a.d.Version, err)
 	}
-	return a.t.diff(a.doc, side{a.d.Version, was, f}, side{a.d.Version, now, f}, a.res)
+	return a.t.diff(a.doc, side{a.d.Version, was, f, st}, side{a.d.Version, now, f, st}, a.res)
 }
 
 func (a *application) remove() error {
@@ -173,7 +173,7 @@ func (a *application) remove() error {
 	if err != nil {
 		return fmt.Errorf("assertions of version %d: %w", a.d.Version, err)
 	}
-	if err := a.t.diff(a.doc, side{a.d.Version, a.d.Date(), was}, side{0, "", noFacts}, a.res); err != nil {
+	if err := a.t.diff(a.doc, side{a.d.Version, a.d.Date(), was, st}, side{0, "", noFacts, Stated{}}, a.res); err != nil {
 		return err
 	}
 	if err := a.t.endAllStale(&a.d, st); err != nil {
@@ -240,7 +240,7 @@ func (a *application) content() error {
 	if facts, err = factsOfStated(st); err != nil {
 		return err
 	}
-	from := side{a.d.Version, a.d.Date(), was}
+	from := side{a.d.Version, a.d.Date(), was, prev}
 	if inPlace {
 		a.res.Outcome = Updated
 		err = a.rewrite(open)
@@ -251,7 +251,7 @@ func (a *application) content() error {
 		return err
 	}
 	a.res.Version = a.d.Version
-	if err := a.t.diff(a.doc, from, side{a.d.Version, dateOf(a.c.Meta), facts}, a.res); err != nil {
+	if err := a.t.diff(a.doc, from, side{a.d.Version, dateOf(a.c.Meta), facts, st}, a.res); err != nil {
 		return err
 	}
 	if err := a.t.putJSON(newKey(a.t.g.id, spaceAssert).id(a.doc).u32(uint32(a.d.Version)), st); err != nil {

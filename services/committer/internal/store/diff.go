@@ -28,10 +28,21 @@ type side struct {
 	version int
 	date    string
 	facts   *docFacts
+	stated  Stated // what the facts are of
 }
 
-// diff moves every fold and support row from what the document stated to what it states.
-func (t *Txn) diff(doc id, was, now side, res *DocResult) error {
+// diff moves every fold and support row from what the document stated to what it states, with the things that people told apart.
+func (t *Txn) diff(doc id, was, now side, res *DocResult) (err error) {
+	if was.facts, err = t.fold(was); err != nil {
+		return err
+	}
+	if now.facts, err = t.fold(now); err != nil {
+		return err
+	}
+	return t.diffFolded(doc, was, now, res)
+}
+
+func (t *Txn) diffFolded(doc id, was, now side, res *DocResult) error {
 	e := &effect{res: res, shown: map[id]string{}}
 	if err := t.diffEntities(doc, was, now, e); err != nil {
 		return err

@@ -279,8 +279,12 @@ func (t *Txn) emitFolds() error {
 	for _, a := range t.props {
 		a.was, a.now = a.now, nil
 	}
+	degrees := map[degreeAt]int{}
 	for v, a := range t.rels {
-		t.emitRelation(v, a)
+		t.emitRelation(v, a, degrees)
+	}
+	if err := t.emitDegrees(degrees); err != nil { // before entities, which are asked whether they were there
+		return err
 	}
 	for v, a := range t.ents {
 		if err := t.emitEntity(v, a); err != nil {
@@ -297,7 +301,7 @@ func (t *Txn) touch(v id) {
 	}
 }
 
-func (t *Txn) emitRelation(v id, a *relationAgg) {
+func (t *Txn) emitRelation(v id, a *relationAgg, degrees map[degreeAt]int) {
 	var row []byte
 	if a.fold.Documents > 0 {
 		row = encodeRelation(&a.fold, a.src, a.dst)
@@ -308,9 +312,12 @@ func (t *Txn) emitRelation(v id, a *relationAgg) {
 	t.put(newKey(t.g.id, spaceRelation).id(v), row)
 	if (row == nil) != (a.was == nil) {
 		var end []byte
+		by := -1
 		if row != nil {
-			end = v[:]
+			end, by = v[:], 1
 		}
+		degrees[degreeAt{a.fold.Type, SideOut, a.src}] += by
+		degrees[degreeAt{a.fold.Type, SideIn, a.dst}] += by
 		t.put(newKey(t.g.id, spaceOut).id(a.src).str(a.fold.Type).id(a.dst), end)
 		t.put(newKey(t.g.id, spaceIn).id(a.dst).str(a.fold.Type).id(a.src), end)
 	}

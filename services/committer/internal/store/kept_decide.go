@@ -119,6 +119,8 @@ func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) (
 	if err != nil {
 		return res, err
 	}
+	before := st
+	before.Kept = slices.Clone(st.Kept)
 	asked := at >= 0 && st.Kept[at].Asked
 	if st.Kept, err = change(st.Kept, at); err != nil {
 		return res, err
@@ -136,7 +138,7 @@ func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) (
 		return res, err
 	}
 	res.Outcome, res.Version = Updated, d.Version
-	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
+	if err := t.diff(doc, side{d.Version, d.Date(), was, before}, side{d.Version, d.Date(), now, st}, &res); err != nil {
 		return res, err
 	}
 	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {

@@ -44,6 +44,9 @@ const (
 	spaceConflict = '%' // conflict id → owner id, property, number of values
 	spaceRuling   = '^' // owner id, property
 	spaceRulingID = '&' // conflict id → owner id, property
+	spaceDegree   = '$' // relation type and side, entity id → number of relations, where there are two or more
+	spaceDegreeID = '?' // conflict id → entity id, relation type, side
+	spaceApart    = '*' // id of an entity of whose name several things are told apart → property that does
 
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
@@ -57,7 +60,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&*$?"
 
 // Lists of postings.
 const (
@@ -291,7 +294,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceRulingID:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceRulingID, spaceApart, spaceDegreeID:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())
@@ -311,6 +314,8 @@ func describeParts(space byte, r *keyReader) string {
 		return fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())
 	case spacePropFold:
 		return fmt.Sprintf("%s/%s/%q", r.id(), r.str(), r.str())
+	case spaceDegree:
+		return r.str() + "/" + r.id().String()
 	case spaceRuling:
 		return fmt.Sprintf("%s/%s", r.id(), r.str())
 	case spaceOut, spaceIn:

@@ -55,6 +55,8 @@ type Verdict struct {
 	At     string `json:"at"`
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Of is the key of the match that was chosen, where that decision rejected this pair.
+	Of string `json:"of,omitempty"`
 }
 
 func ordered(a, b id) [2]id {
@@ -239,7 +241,8 @@ func (t *Txn) unlink(v id) error {
 }
 
 // DecideMatch stores what a person decided about a pair; an empty state takes the decision back. A pair that does not match now can be
-// decided too: should it come to match, the decision stands. changed is false when it was decided so already.
+// decided too: should it come to match, the decision stands. One without a sequence is of this commit, and changed is false when the pair
+// was decided so already; one with a sequence is put back as it was.
 func (t *Txn) DecideMatch(d Verdict) (changed bool, err error) {
 	if err := t.lock(); err != nil {
 		return false, err
@@ -250,12 +253,15 @@ func (t *Txn) DecideMatch(d Verdict) (changed bool, err error) {
 		return false, err
 	}
 	was, err := t.verdict(p)
-	if err != nil || was.State == d.State {
+	if err != nil || was.State == d.State && d.Seq == 0 {
 		return false, err
 	}
 	switch d.State {
 	case MatchConfirmed, MatchRejected:
-		d.A, d.B, d.Seq, d.At = p[0].String(), p[1].String(), t.seq, t.at
+		d.A, d.B = p[0].String(), p[1].String()
+		if d.Seq == 0 {
+			d.Seq, d.At = t.seq, t.at
+		}
 		if err := t.putJSON(verdictKey(t.g.id, p), d); err != nil {
 			return false, err
 		}

@@ -252,6 +252,8 @@ type Counts struct {
 	Conflicts map[string]int `json:"conflicts,omitempty"`
 	// Rulings are properties about whose values somebody decided.
 	Rulings int `json:"rulings,omitempty"`
+	// Apart of them tell things of one name apart.
+	Apart int `json:"apart,omitempty"`
 	// CandidateNo is the number of the newest candidate event.
 	CandidateNo uint64 `json:"candidate_no"`
 	// ChunkNo is the number that the next chunk gets in the postings.

@@ -15,6 +15,8 @@ const (
 	RuleChoose  = "choose"   // one value is the one to show
 	RuleKeepAll = "keep_all" // all are shown
 	RuleReject  = "reject"   // one value is not shown
+	// RuleDifferent: each value is of a thing of its own; see TellApart.
+	RuleDifferent = "different"
 )
 
 // Ruling is what people decided about the values of a property of an entity or relation. It outlives both. Values are named by their
@@ -29,11 +31,15 @@ type Ruling struct {
 	Chosen   string   `json:"chosen,omitempty"`
 	All      bool     `json:"all,omitempty"`
 	Rejected []string `json:"rejected,omitempty"`
-	Seen     []string `json:"seen"`
-	Actor    string   `json:"actor,omitempty"`
-	Reason   string   `json:"reason,omitempty"`
-	Seq      uint64   `json:"seq"`
-	At       string   `json:"at"`
+	// Apart tells things of one name apart, those of Label and Key: each value is of another one.
+	Apart  bool     `json:"apart,omitempty"`
+	Label  string   `json:"label,omitempty"`
+	Key    string   `json:"key,omitempty"`
+	Seen   []string `json:"seen"`
+	Actor  string   `json:"actor,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Seq    uint64   `json:"seq"`
+	At     string   `json:"at"`
 }
 
 // ValueKey is a text that equal values of a property share, and no others.
@@ -60,7 +66,7 @@ func (r *Ruling) Settles(values []string) bool {
 		return false
 	}
 	live := r.Live(values)
-	if len(live) < 2 {
+	if len(live) < 2 || r.Apart {
 		return true
 	}
 	for _, v := range live {
@@ -73,7 +79,7 @@ func (r *Ruling) Settles(values []string) bool {
 
 // State is the word for the ruling: rejected where it does no more than reject.
 func (r *Ruling) State() string {
-	if r.All || r.Chosen != "" {
+	if r.All || r.Chosen != "" || r.Apart {
 		return api.StateApproved
 	}
 	return api.StateRejected
@@ -92,6 +98,8 @@ func (r *Ruling) Then(decision, value string, seen []string) Ruling {
 		n.Rejected = slices.DeleteFunc(n.Rejected, func(v string) bool { return v == value })
 	case RuleKeepAll:
 		n.Chosen, n.All, n.Rejected = "", true, nil
+	case RuleDifferent:
+		n.Chosen, n.All, n.Apart = "", false, true
 	case RuleReject:
 		if n.Chosen == value {
 			n.Chosen = ""
@@ -105,16 +113,18 @@ func (r *Ruling) Then(decision, value string, seen []string) Ruling {
 
 // Says tells whether two rulings come to the same.
 func (r *Ruling) Says(o Ruling) bool {
-	return r != nil && r.Chosen == o.Chosen && r.All == o.All && slices.Equal(r.Rejected, o.Rejected) && slices.Equal(r.Seen, o.Seen)
+	return r != nil && r.Chosen == o.Chosen && r.All == o.All && r.Apart == o.Apart && slices.Equal(r.Rejected, o.Rejected) && slices.Equal(r.Seen, o.Seen)
 }
 
 // check says what is wrong with a ruling; "" when nothing is.
 func (r *Ruling) check() string {
 	switch {
-	case r.Decision != RuleChoose && r.Decision != RuleKeepAll && r.Decision != RuleReject:
+	case r.Decision != RuleChoose && r.Decision != RuleKeepAll && r.Decision != RuleReject && r.Decision != RuleDifferent:
 		return fmt.Sprintf("a ruling decides %.40q", r.Decision)
 	case r.Property == "":
 		return "a ruling of no property"
+	case r.Apart != (r.Decision == RuleDifferent) || r.Apart && (r.All || r.Chosen != "" || r.Key == ""):
+		return "a ruling tells apart, and does something else"
 	case r.All && r.Chosen != "" || r.Decision == RuleChoose && r.Chosen == "" || r.Decision == RuleReject && len(r.Rejected) == 0:
 		return fmt.Sprintf("a ruling decides %s, and does something else", r.Decision)
 	case r.Chosen != "" && r.Rejects(r.Chosen):
@@ -143,6 +153,12 @@ func (t *Txn) PutRuling(r Ruling) error {
 	if what := r.check(); what != "" {
 		return fmt.Errorf("%w: %s", ErrBadChange, what)
 	}
+	if r.Apart {
+		return fmt.Errorf("%w: things are told apart by TellApart", ErrBadChange)
+	}
+	if err := t.whole(r.Owner, r.Property); err != nil {
+		return err
+	}
 	if r.Seq == 0 {
 		r.Seq, r.At = t.seq, t.at
 	}
@@ -159,7 +175,23 @@ func (t *Txn) DropRuling(owner, property string) error {
 		return err
 	}
 	defer t.unlock()
+	if err := t.whole(owner, property); err != nil {
+		return err
+	}
 	return t.putRuling(owner, property, nil)
+}
+
+// whole refuses to replace a ruling that tells things apart: their facts would stay as they are.
+func (t *Txn) whole(owner, property string) error {
+	v, err := mustID(owner)
+	if err != nil {
+		return err
+	}
+	r, err := t.told(v)
+	if err == nil && r != nil && r.Property == property {
+		err = fmt.Errorf("%w: things are told apart by it, which TellApart ends", ErrBadChange)
+	}
+	return err
 }
 
 func (t *Txn) putRuling(owner, property string, row []byte) error {
@@ -255,6 +287,9 @@ func (v *verifier) rulings() error {
 		}
 		if r.Seq == 0 || r.Seq > v.sn.seq {
 			v.problem(k, "it was decided in commit %d, which never was", r.Seq)
+		}
+		if err := v.isApart(&r, owner); err != nil {
+			return err
 		}
 		ik, err := rulingIDKey(v.sn.g.id, owner, property)
 		if err != nil {

@@ -22,6 +22,10 @@ type Snapshot struct {
 	mu     sync.Mutex
 	closed bool               // guarded by mu
 	free   []*pebble.Iterator // guarded by mu
+
+	apartOnce sync.Once // guards the two below
+	apart     bool      // people told things of one name apart
+	apartErr  error
 }
 
 // Snapshot reads at sequence seq; 0 is the current one. ErrSequence: the graph has not reached it.
@@ -249,8 +253,20 @@ func (sn *Snapshot) Text(docID string, version int) (text string, ok bool, err e
 	return text, ok, err
 }
 
-// Assertions is what a version states at the snapshot's sequence.
+// Assertions is what a version states at the snapshot's sequence, as it counts: where people told things of one name apart, its names stand
+// for these.
 func (sn *Snapshot) Assertions(docID string, version int) (st Stated, ok bool, err error) {
+	if st, ok, err = sn.stated(docID, version); err != nil || !ok {
+		return st, ok, err
+	}
+	some, err := sn.anyApart()
+	if err == nil && some {
+		st, _, err = st.apart(sn.told)
+	}
+	return st, err == nil, err
+}
+
+func (sn *Snapshot) stated(docID string, version int) (st Stated, ok bool, err error) {
 	doc, valid := parseID(docID)
 	if !valid || version < 1 {
 		return st, false, nil

@@ -268,7 +268,10 @@ func (v *verifier) stated(k key, doc id, d Doc, ver Version, text string, st Sta
 	if err := v.kept(k, doc, d, ver, st); err != nil {
 		return err
 	}
-	here := side{version: ver.Version, date: d.Date()}
+	here := side{ver.Version, d.Date(), f, st}
+	if f, err = v.counted(here); err != nil {
+		return err
+	}
 	for e, x := range f.ents {
 		if err := v.expect(v.sn.key(spaceMention).id(e).id(doc), encodeMentions(&MentionSupport{Version: here.at(x.version), Spans: x.spans})); err != nil {
 			return err
@@ -455,6 +458,7 @@ func (v *verifier) counts() error {
 	say("pending candidates", c.Candidates, f.Candidates)
 	say("stale facts that wait", c.Stale, f.Stale)
 	say("rulings", c.Rulings, f.Rulings)
+	say("names told apart", c.Apart, f.Apart)
 	if c.ChunkNo < f.ChunkNo {
 		v.problem(k, "the next chunk number %d is taken", c.ChunkNo)
 	}

@@ -221,7 +221,7 @@ func (v *verifier) support(k key, r *keyReader, _ []byte) error {
 		}
 		x, err := factsOfStated(st)
 		if err == nil {
-			f = x
+			f, err = v.counted(side{d.Version, d.Date(), x, st})
 		}
 		return err
 	})

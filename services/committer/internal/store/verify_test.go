@@ -69,6 +69,8 @@ func TestVerifyNamesDamage(t *testing.T) {
 	s := damaged(t)
 	reads(t, s, 1, "d", "[Person:Lin] joined [Person:Guild].\n> 0 MEMBER_OF Person:Lin Person:Guild", nil)
 	reads(t, s, 2, "d", "Nobody joined.", policy(StaleReview))
+	reads(t, s, 1, "e", "[Person:Ada] was born in 1815, [Person:Bo] knew her.\n~\n[Person:Ada] is young.\n. 0 born=1815 Person:Ada\n> 0 KNOWS Person:Bo Person:Ada\n> 1 KNOWS Person:Bo Person:Cy", nil)
+	tell(t, s, apartRuling())
 	verified(t, s)
 	newest := map[string]string{} // key without sequence → newest key
 	spaces := map[byte]bool{}
@@ -168,6 +170,7 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 	rulingID, err := rulingIDKey(1, ada, "year")
 	require.NoError(t, err)
 	ruled := Ruling{Decision: RuleKeepAll, All: true, Seq: 2}.of(ada.String(), "year")
+	toldApart := Ruling{Decision: RuleDifferent, Apart: true, Label: "Person", Key: "ada lovelace", Seq: 2}
 	evidence, err := encodeEvidence(&EvidenceSupport{Version: 1, Spans: []EvidenceSpan{{End: 1}}})
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -213,6 +216,13 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		{rulingID, make(writer, 0, 48).id(stranger).str("year"), "it leads to year of " + stranger.String() + ", whose id it is not"},
 		{k(spaceCounts), []byte(`{"documents":2,"chunks":3,"mentions":4,"entities":{"Org":2,"Person":1},"relations":{"WORKS_FOR":1},"candidates":1,"chunk_no":4,"terms":18,"matches":{"confirmed":1}}`), "it counts 0 rulings, there are 1"},
 		{k(spacePropFold).id(ada).str("year").str("n1842"), mustPropFold(t, PropertyFold{Value: int64(1842), Documents: 2, Best: 0.7, BestDocs: 1, NewestDocs: 1}), "it is not what its documents say: 2 documents, there are 1"},
+		{k(spaceDegree).str("OWNS:source").id(ada), make(writer, 0, 8).uint(2), "it counts 2 relations, there are fewer than two"},
+		{k(spaceDegreeID).id(stranger), make(writer, 0, 48).id(ada).str("OWNS").str(":source"), "it leads to relations OWNS:source of " + ada.String() + ", whose id it is not"},
+		{k(spaceApart).id(ada), make(writer, 0, 32).str("year"), "no ruling about year tells them apart"},
+		{k(spaceApart).id(stranger), make(writer, 0, 32).str("year"), "it counts 0 names told apart, there are 1"},
+		{ruling, mustJSON(t, toldApart.of(ada.String(), "year")), "missing: a ruling tells apart by year"},
+		{ruling, mustJSON(t, Ruling{Decision: RuleDifferent, Apart: true, Label: "Org", Key: "acme", Seq: 2}.of(ada.String(), "year")), `it tells apart Org "acme", which is another entity`},
+		{ruling, mustJSON(t, Ruling{Decision: RuleKeepAll, Apart: true, Label: "Person", Key: "ada lovelace", Seq: 2}.of(ada.String(), "year")), "a ruling tells apart, and does something else"},
 	} {
 		at := c.key.with(2)
 		was, closer, err := s.db.Get(at)
@@ -240,7 +250,7 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 	}{
 		{k(spaceDoc).id(doc).seq(9), api.Problem{Kind: "document", Key: "d/" + docID("a") + "@9", Message: "a row above the current sequence 2"}},
 		{k(spaceDoc).raw([]byte("short")).end(), api.Problem{Kind: "document", Key: "d/73686f7274", Message: "a malformed key"}},
-		{k('?').raw([]byte("x")).end(), api.Problem{Kind: "raw", Key: "?/78", Message: "no such kind of row"}},
+		{k('`').raw([]byte("x")).end(), api.Problem{Kind: "raw", Key: "`/78", Message: "no such kind of row"}},
 		{k(spaceJournal).u64(1).u32(0).end(), api.Problem{Kind: "journal", Key: "j/000000000000000100000000", Message: "the journal of a commit that ended"}},
 	} {
 		require.NoError(t, s.db.Set(c.row, []byte("x"), pebble.NoSync))
