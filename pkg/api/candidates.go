@@ -40,14 +40,29 @@ type CandidateFilter struct {
 // CandidatesDecide decides about candidates (internal verb candidates.decide): exactly one of ids, keys and query. It acts on every record
 // of a key. Many keys take several commits; the same request again goes on behind the last of them.
 type CandidatesDecide struct {
-	IDs       []string         `json:"ids,omitempty"`
-	Keys      []string         `json:"keys,omitempty"`
-	Query     *CandidateFilter `json:"query,omitempty"`
-	Decision  string           `json:"decision"` // approve, reject
-	Actor     string           `json:"actor"`
-	Reason    string           `json:"reason,omitempty"`
-	Revision  uint64           `json:"revision,omitempty"`
-	RequestID string           `json:"request_id,omitempty"`
+	IDs      []string         `json:"ids,omitempty"`
+	Keys     []string         `json:"keys,omitempty"`
+	Query    *CandidateFilter `json:"query,omitempty"`
+	Decision string           `json:"decision"` // approve, reject
+	Actor    string           `json:"actor"`
+	Reason   string           `json:"reason,omitempty"`
+	Revision uint64           `json:"revision,omitempty"`
+	// Fingerprint of the plan that was looked at; of one candidate.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	RequestID   string `json:"request_id,omitempty"`
+}
+
+// CandidatePlanGet asks what approving a candidate does, by its key or the id of a record (internal verb candidates.plan).
+type CandidatePlanGet struct {
+	ID  string `json:"id,omitempty"`
+	Key string `json:"key,omitempty"`
+}
+
+// CandidatePlan is what approving a candidate does, as of Seq. The plan of a rejected one is empty.
+type CandidatePlan struct {
+	Seq uint64 `json:"seq"`
+	Key string `json:"key"`
+	Planned
 }
 
 // CandidatesKinds asks what ids belong to (internal verb candidates.kinds).
@@ -108,6 +123,8 @@ type CandidateEdited struct {
 	Key      string `json:"key"`
 	Revision uint64 `json:"revision"`
 	Record   string `json:"record"` // of the audit
+	// Planned is what approving the edited candidate does.
+	Planned
 }
 
 // ReviewEditReply is the edited item whole; record is that of the audit.

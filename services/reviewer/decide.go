@@ -40,11 +40,14 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 	case aboutStale:
 		return d.decideStale(ctx, graphName, req, verb)
 	}
-	if len(req.Value) > 0 || req.Fingerprint != "" {
-		return nil, api.Errorf(400, "bad_value", "value and fingerprint are of decisions about conflicts and stale facts: leave them out")
+	if len(req.Value) > 0 {
+		return nil, api.Errorf(400, "bad_value", "value is of decisions about conflicts: leave it out")
 	}
 	if about == aboutCandidates {
 		return d.decideCandidates(ctx, graphName, req, verb)
+	}
+	if req.Fingerprint != "" {
+		return nil, api.Errorf(400, "bad_value", "fingerprint is of decisions about candidates, conflicts and stale facts: leave it out")
 	}
 	switch req.Decision {
 	case "", meaning:
