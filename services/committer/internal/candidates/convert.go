@@ -219,9 +219,10 @@ func (v *conversion) record() error {
 			return err
 		}
 	}
+	plans := v.c.desk.planner(v.c.ctx, v.c.graph, v.c.sn, v.ends)
 	for _, key := range sortedKeys(byKey) {
 		s := byKey[key]
-		p, err := v.c.desk.planner(v.c.ctx, v.c.graph, v.c.sn, v.ends).plan(key)
+		p, err := plans.plan(key)
 		if err != nil {
 			return err
 		}

@@ -110,7 +110,7 @@ func (w *deciding) step(c *commit) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ends := NewEnds(c.ctx, c.sn, s)
+	plans := w.desk.planner(c.ctx, w.graph, c.sn, NewEnds(c.ctx, c.sn, s))
 	targets, done, err := w.targets(c)
 	if err != nil {
 		return false, err
@@ -121,7 +121,7 @@ func (w *deciding) step(c *commit) (done bool, err error) {
 		if records >= w.desk.records {
 			return false, nil
 		}
-		n, err := w.decide(c, ends, t)
+		n, err := w.decide(c, plans, t)
 		if err != nil {
 			return false, err
 		}
@@ -231,7 +231,7 @@ func (w *deciding) revision(c *commit, key string) error {
 }
 
 // decide takes the decision on one key, or says why not. It returns how many records moved.
-func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
+func (w *deciding) decide(c *commit, plans *planner, t target) (int, error) {
 	if err := w.revision(c, t.key); err != nil {
 		return 0, err
 	}
@@ -246,7 +246,7 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 			return 0, nil
 		}
 	}
-	p, err := w.plan(c, ends, t.key)
+	p, err := w.plan(c, plans, t.key)
 	if err != nil {
 		return 0, err
 	}
@@ -262,7 +262,7 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 		w.skip(t.asked, api.SkippedRejected)
 		return 0, nil
 	}
-	v := verdict{c: c, ends: ends, approve: state == api.StateApproved, failed: map[string]string{}}
+	v := verdict{c: c, ends: plans.ends, approve: state == api.StateApproved, failed: map[string]string{}}
 	d := store.Decision{Key: t.key, State: state, Actor: strings.TrimSpace(w.req.Actor), Reason: w.req.Reason}
 	moved, err := c.txn.DecideCandidate(c.ctx, d, v.choose)
 	if err = errors.Join(err, v.err); err != nil {
@@ -286,7 +286,7 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 	for _, id := range sortedKeys(v.failed) {
 		w.skip(id, v.failed[id])
 	}
-	ends.Approved(t.key)
+	plans.ends.Approved(t.key)
 	before := api.StatePending
 	if decided {
 		before = was.State
@@ -300,8 +300,8 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 }
 
 // plan makes the key's plan anew and refuses a decision that quotes another one; it returns the fingerprint.
-func (w *deciding) plan(c *commit, ends *Ends, key string) (string, error) {
-	p, err := w.desk.planner(c.ctx, w.graph, c.sn, ends).plan(key)
+func (w *deciding) plan(c *commit, plans *planner, key string) (string, error) {
+	p, err := plans.plan(key)
 	if err != nil {
 		return "", err
 	}

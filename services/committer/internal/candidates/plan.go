@@ -30,10 +30,12 @@ type planner struct {
 	identify func(graph, label, key string) (string, error)
 	// instead of the stored record of its document and key: what an edit makes of it; nil: none.
 	instead *store.CandidateRecord
+
+	docs map[string]plan.Base // by document id; at most maxKnown
 }
 
 func (d *Desk) planner(ctx context.Context, graphName string, sn *store.Snapshot, ends *Ends) *planner {
-	return &planner{ctx: ctx, sn: sn, ends: ends, schema: ends.schema, graph: graphName, identify: d.deps.Identify}
+	return &planner{ctx: ctx, sn: sn, ends: ends, schema: ends.schema, graph: graphName, identify: d.deps.Identify, docs: map[string]plan.Base{}}
 }
 
 // plan is what approving a key does: the facts that its records become, each with its document, and the states that change. An approved
@@ -64,12 +66,11 @@ func (p *planner) plan(key string) (*plan.Plan, error) {
 		if admitted && r.State == api.StatePending {
 			waiting++
 		}
-		d, _, err := p.sn.Doc(r.DocID)
+		base, err := p.base(r.DocID)
 		if err != nil {
 			return err
 		}
-		c.Document = d.Meta.Key
-		base := plan.Base{Document: d.Meta.Key, Revision: d.Revision}
+		c.Document = base.Document
 		if listed++; listed > maxPlanned {
 			rest.Add(c, base)
 			return nil
@@ -85,6 +86,19 @@ func (p *planner) plan(key string) (*plan.Plan, error) {
 	}
 	out.Extraction, out.Rest = strings.Join(sortedKeys(extractions), " "), rest.Rest()
 	return out.Canonical(), nil
+}
+
+// base is a document as it is now.
+func (p *planner) base(docID string) (plan.Base, error) {
+	if b, ok := p.docs[docID]; ok {
+		return b, nil
+	}
+	d, _, err := p.sn.Doc(docID)
+	if len(p.docs) >= maxKnown {
+		clear(p.docs)
+	}
+	p.docs[docID] = plan.Base{Document: d.Meta.Key, Revision: d.Revision}
+	return p.docs[docID], err
 }
 
 // change is what a record becomes. One that cannot be approved waits, and says for what; admitted says that it can.
