@@ -65,14 +65,17 @@ type CandidatePlan struct {
 	Planned
 }
 
-// CandidatesKinds asks what ids belong to (internal verb candidates.kinds).
+// CandidatesKinds asks what ids belong to (internal verb candidates.kinds), and what a request id decided already.
 type CandidatesKinds struct {
-	IDs []string `json:"ids"`
+	IDs       []string `json:"ids"`
+	RequestID string   `json:"request_id,omitempty"`
 }
 
 // CandidatesKindsReply has the kinds of the ids that are known: entity, relation, property, match. An id that a record had before counts.
 type CandidatesKindsReply struct {
 	Kinds map[string]string `json:"kinds"`
+	// Decided is the internal verb of the decision that has the request id; absent where there is none.
+	Decided string `json:"decided,omitempty"`
 }
 
 // ReviewPrune asks to forget candidates, so that a later reading may propose them again: rejected ones, pending ones that nothing was
@@ -145,6 +148,8 @@ type ReviewAudit struct {
 	Limit     *int   `json:"limit,omitempty"`  // default 100, at most 1000
 	Cursor    string `json:"cursor,omitempty"`
 	Verify    bool   `json:"verify,omitempty"`
+	// OldestFirst lists all records in the order in which they were written; nothing else may choose among them.
+	OldestFirst bool `json:"oldest_first,omitempty"`
 }
 
 // ReviewAuditReply is a page, which may be shorter than its limit, be it empty: next says whether more may follow.
@@ -156,4 +161,17 @@ type ReviewAuditReply struct {
 	// Verified says how many records the check of the chain read, and Problems what it found; absent unless asked for.
 	Verified *int      `json:"verified,omitempty"`
 	Problems []Problem `json:"problems,omitempty"`
+	// Operation says how far the request got that was asked for; absent where it is not remembered: none has the id, or it was refused.
+	Operation *OperationStatus `json:"operation,omitempty"`
+}
+
+// OperationStatus is how far a decision got that named its intent: done, or the last of its commits so far. A request that changed nothing
+// is done too, and has no records.
+type OperationStatus struct {
+	RequestID string `json:"request_id"`
+	Verb      string `json:"verb"` // as the committer answers it
+	Done      bool   `json:"done"`
+	Changed   int    `json:"changed"`
+	Skipped   int    `json:"skipped"`
+	Seq       uint64 `json:"commit_seq"`
 }

@@ -20,6 +20,9 @@ const (
 	aboutStale
 )
 
+// answered is what the committer's verbs that decide are about.
+var answered = map[string]int{"candidates.decide": aboutCandidates, "matches.decide": aboutMatches, "conflicts.decide": aboutConflicts, "stale.decide": aboutStale}
+
 // about says what a decision is about, before anything is decided: candidates, matches, a conflict or a stale fact, of one kind in a request.
 func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide) (int, error) {
 	kinds := map[string]string{} // kind → an item of it
@@ -36,9 +39,12 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 			kinds[kind] = k
 		}
 	default:
-		r, err := d.committer.Kinds(ctx, graphName, api.CandidatesKinds{IDs: req.IDs})
+		r, err := d.committer.Kinds(ctx, graphName, api.CandidatesKinds{IDs: req.IDs, RequestID: req.RequestID})
 		if err != nil {
 			return 0, err
+		}
+		if about, ok := answered[r.Decided]; ok {
+			return about, nil // the same again is answered the same, also when its item is gone by now
 		}
 		for id, kind := range r.Kinds {
 			kinds[kind] = id

@@ -248,7 +248,12 @@ func (d *Desk) Kinds(ctx context.Context, graph string, req api.CandidatesKinds)
 	if len(req.IDs) > api.MaxCandidates {
 		return reply, tooMany(len(req.IDs))
 	}
-	err := d.with(graph, func(sn *store.Snapshot) error {
+	was, _, err := d.deps.Operations.Decision(graph, req.RequestID)
+	if err != nil {
+		return reply, err
+	}
+	reply.Decided = was.Verb
+	err = d.with(graph, func(sn *store.Snapshot) error {
 		if sn == nil {
 			return nil
 		}
