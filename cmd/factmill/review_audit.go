@@ -149,7 +149,7 @@ func (c *cli) exportAudit(ctx context.Context, s *target.Session, file string, o
 		return errors.Join(err, out.drop())
 	}
 	if k.total == 0 && k.end.Head != now.Head {
-		k.tell(k.end.Verified, "it is the last one, %s; the last should be %s", k.end.Head, now.Head)
+		k.tell(k.end.Verified, "the last record is %s, it should be %s", k.end.Head, now.Head)
 	}
 	b, err := json.Marshal(k.end)
 	if err == nil {

@@ -18,8 +18,8 @@ func (c *cli) reviewEditCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "edit ID --set NAME=VALUE…", Short: "Correct a pending candidate", Args: cobra.ExactArgs(1),
 		Long: `Correct one record of a pending candidate, by its id: type (or label), name (or text; of a property value), source_text, source_label,
-source_entity and the same of the target, start and end of the evidence in bytes of the document's text, and entity, the id of the entity
-that it is. It keeps its key, so decisions about it hold, and survives other readings of the document while its quote stands.`,
+source_entity and the same of the target, the quote that says it, or start and end of the evidence in bytes of the document's text, and entity,
+the id of the entity that it is. What the active schema declares must allow it. The answer has the plan that an approval has now. It keeps its key, so decisions about it hold, and survives other readings of the document while its quote stands.`,
 		Example: "  factmill review edit 6a0f… --set type=Spacecraft --set 'name=Dragon 2'\n  factmill review edit 6a0f… --set source_entity=77ab… --revision 12",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			m, err := setFields(set)

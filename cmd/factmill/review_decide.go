@@ -85,7 +85,7 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 	f.BoolVar(&d.query.IncludeCovered, "include-covered", false, "take covered ones too")
 	f.StringVar(&d.as, "decision", "", "of a match: "+meaning+", which is the default; of a conflict: "+map[string]string{"approve": "choose (the default) or keep_all", "reject": "reject, which is the default"}[verb])
 	f.StringVar(&d.value, "value", "", "of a conflict: the `value` that is "+map[string]string{"approve": "chosen (default: the one that is shown first)", "reject": "rejected"}[verb])
-	f.StringVar(&d.print, "fingerprint", "", "of a conflict or stale fact: the `fingerprint` of the plan that was looked at, as review show gives it")
+	f.StringVar(&d.print, "fingerprint", "", "the `fingerprint` of the plan that was looked at, as review show gives it; of one item, needed for a conflict or stale fact")
 	f.Uint64Var(&d.revision, "revision", 0, "decide only if the item is still at this `revision`")
 	c.whoFlags(cmd, &d)
 	return cmd

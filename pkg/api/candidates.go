@@ -109,7 +109,9 @@ type CandidatesUndo struct {
 }
 
 // ReviewEdit changes a pending candidate, one record by its id. Set has label (or type), text (or name, value), source_text, source_label,
-// source_entity, target_text, target_label, target_entity, start, end, and entity: the id of the entity that an entity candidate is.
+// source_entity, target_text, target_label, target_entity (or source, target: {text, label, entity}, or both in endpoints), start, end (or span:
+// {start, end} or [start, end]), quote: a piece of the document's text, entity (or matched_entity): the id of the entity that an entity candidate is,
+// and of a property candidate properties: {name: value}.
 type ReviewEdit struct {
 	ID        string         `json:"id"`
 	Set       map[string]any `json:"set"`

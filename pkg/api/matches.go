@@ -184,7 +184,8 @@ type ReviewDecide struct {
 	// Decision is what approving or rejecting means; for a match same or different, which is meant when it is absent; for a conflict choose
 	// or keep_all, and reject.
 	Decision string `json:"decision,omitempty"`
-	// Value that is chosen or rejected, and the Fingerprint of the plan that was looked at: of a conflict.
+	// Value that is chosen or rejected of a conflict, and the Fingerprint of the plan that was looked at: of one item, needed for a conflict or stale
+	// fact, checked where given.
 	Value       json.RawMessage `json:"value,omitempty"`
 	Fingerprint string          `json:"fingerprint,omitempty"`
 	Actor       string          `json:"actor"`

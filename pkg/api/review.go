@@ -108,7 +108,7 @@ type ReviewShowReply struct {
 	Match *MatchItem `json:"match,omitempty"`
 	// Conflict is what a conflict has besides.
 	Conflict *ConflictItem `json:"conflict,omitempty"`
-	// Planned is what approving a conflict or a stale fact would do.
+	// Planned is what approving the item would do; of a rejected candidate and of a match nothing is planned.
 	Planned
 	// Others are, of a stale fact, how many other documents state it.
 	Others *int `json:"others,omitempty"`

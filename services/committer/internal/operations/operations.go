@@ -195,7 +195,7 @@ func (op operation) again(stored []byte, id string, reply, state any) (done bool
 		return false, fmt.Errorf("operation %s: %w", id, err)
 	}
 	if was.Body != op.Body {
-		return false, api.Errorf(409, "operation_reused", "request_id %q was used for another request: give this one an id of its own", id)
+		return false, api.Errorf(409, "operation_reused", "request_id %q was used for another body: give this one an id of its own", id)
 	}
 	from, into := was.Reply, reply
 	if was.Reply == nil {
