@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/panes"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/pkg/api"
 )
@@ -100,22 +103,43 @@ func listRequest(r api.ReviewList, state string) (map[string]any, error) {
 }
 
 func (c *cli) reviewShowCmd() *cobra.Command {
+	var plain bool
 	var document string
 	cmd := &cobra.Command{
 		Use: "show ID|KEY", Short: "Show one item whole", Args: cobra.ExactArgs(1),
-		Long:    "Show one item with its evidence in context, other places that say the same, and its revision; a match with both entities and what was decided; a conflict with the evidence of each value apart, and the plan of its approval, whose fingerprint a decision quotes; a stale fact with what was said, who else says it, and the same plan; a held job ('job|j42') with all that it would do and what was read out of its documents. A key has bars: 'entity|instrument|larch'.",
-		Example: "  factmill review show 'entity|instrument|larch spectrograph'",
+		Long: `Show one item with its evidence in context, other places that say the same, its revision, and the plan of its approval, whose fingerprint a decision
+quotes; a match with both entities and what was decided; a conflict with the evidence of each value apart; a stale fact with what was said and
+who else says it; a held job ('job|j42') with all that it would do and what was read out of its documents. A key has bars:
+'entity|instrument|larch'.
+
+On a terminal it has three panes: the text with the span marked, the item, and the change that its approval would make; side by side
+from 100 columns on. --plain shows it as elsewhere.`,
+		Example: "  factmill review show 'entity|instrument|larch spectrograph'\n  factmill review show 6a0f… --plain",
 		RunE: ask(c, "review.show", func(_ *cobra.Command, args []string) (any, error) {
 			if strings.Contains(args[0], "|") {
 				return api.ReviewShow{Key: args[0], Document: document}, nil
 			}
 			return api.ReviewShow{ID: args[0], Document: document}, nil
 		}, func(w io.Writer, r api.ReviewShowReply) error {
+			if width, ok := screen(w); ok && !plain {
+				return errors.Join(panes.Render(w, panes.Of(r), width, 0), c.howToDecide(w, r))
+			}
 			return errors.Join(render.Item(w, r), c.howToDecide(w, r))
 		}),
 	}
+	cmd.Flags().BoolVar(&plain, "plain", false, "no panes, on a terminal too")
 	cmd.Flags().StringVar(&document, "document", "", "of a held job: the items of the document of this `key`")
 	return cmd
+}
+
+// screen is how many columns a terminal has; false where w is none.
+func screen(w io.Writer) (width int, ok bool) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	return width, err == nil && width > 0
 }
 
 // howToDecide shows what to type about an item whose plan a decision quotes.

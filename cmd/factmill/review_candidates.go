@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
-	"github.com/factmill/factmill/pkg/api"
 )
 
 func (c *cli) reviewEditCmd() *cobra.Command {
@@ -20,8 +18,8 @@ func (c *cli) reviewEditCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "edit ID --set NAME=VALUE…", Short: "Correct a pending candidate", Args: cobra.ExactArgs(1),
 		Long: `Correct one record of a pending candidate, by its id: type (or label), name (or text; of a property value), source_text, source_label,
-source_entity and the same of the target, start and end of the evidence in bytes of the document's text, and entity, the id of the entity
-that it is. It keeps its key, so decisions about it hold, and survives other readings of the document while its quote stands.`,
+source_entity and the same of the target, the quote that says it, or start and end of the evidence in bytes of the document's text, and entity,
+the id of the entity that it is. What the active schema declares must allow it. The answer has the plan that an approval has now. It keeps its key, so decisions about it hold, and survives other readings of the document while its quote stands.`,
 		Example: "  factmill review edit 6a0f… --set type=Spacecraft --set 'name=Dragon 2'\n  factmill review edit 6a0f… --set source_entity=77ab… --revision 12",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			m, err := setFields(set)
@@ -112,49 +110,5 @@ what would go.`,
 	f.IntVar(&count, "pending-below-count", 0, "pending ones that were seen less `often`")
 	f.BoolVar(&apply, "apply", false, "forget them; without it, show them")
 	c.whoFlags(cmd, &d)
-	return cmd
-}
-
-func (c *cli) reviewAuditCmd() *cobra.Command {
-	var req api.ReviewAudit
-	var limit int
-	cmd := &cobra.Command{
-		Use: "audit", Short: "List what was decided, the latest first", Args: noArgs,
-		Long: `List the audit records: who decided what about which item, when and why. Records are numbered without gaps and chained: --verify reads
-all of them and checks that none was altered, lost or put in; problems end with exit code 1.`,
-		Example: "  factmill review audit --actor eva --from 2026-01-01\n  factmill review audit --item 'entity|spacecraft|dragon'\n  factmill review audit --verify",
-		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("limit") {
-				req.Limit = &limit
-			}
-			if req.Verify && !cmd.Flags().Changed("timeout") {
-				c.timeout = verifyTimeout
-			}
-			return c.open(ctx, cmd, target.WaitReview, func(ctx context.Context, s *target.Session) error {
-				raw, err := s.Ask(ctx, "review.audit", req)
-				if err != nil {
-					return err
-				}
-				problems := 0
-				err = replyAnd(c, raw, func(w io.Writer, r api.ReviewAuditReply) error { return render.Audit(w, r) }, func(r api.ReviewAuditReply) {
-					problems = len(r.Problems)
-				})
-				if err == nil && problems > 0 {
-					err = failf("the audit of graph %s has %s", c.graph, render.Count(problems, "problem", "problems"))
-				}
-				return err
-			})
-		}),
-	}
-	f := cmd.Flags()
-	f.StringVar(&req.Operation, "operation", "", "only of this request `id`")
-	f.StringVar(&req.Item, "item", "", "only about this item, by `key or id`")
-	f.StringVar(&req.Actor, "actor", "", "only by this `name`")
-	f.StringVar(&req.From, "from", "", "only from this `time` on, such as 2026-01-31 or 2026-01-31T12:00:00Z")
-	f.StringVar(&req.To, "to", "", "only before this `time`")
-	f.StringVar(&req.Record, "record", "", "only the record of this `id`")
-	f.IntVar(&limit, "limit", 100, "records a page")
-	f.StringVar(&req.Cursor, "cursor", "", "go on where the last page ended")
-	f.BoolVar(&req.Verify, "verify", false, "check the whole chain")
 	return cmd
 }

@@ -97,7 +97,7 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 		f.StringVar(&d.entity, "entity", "", "of matches: the `id` of the entity that their name stands for, as review show lists those that fit; --decision is choose then")
 	}
 	f.StringVar(&d.value, "value", "", "of a conflict: the `value` that is "+map[string]string{"approve": "chosen (default: the one that is shown first)", "reject": "rejected"}[verb])
-	f.StringVar(&d.print, "fingerprint", "", "of a match, conflict, stale fact or held job: the `fingerprint` of the plan that was looked at, as review show gives it")
+	f.StringVar(&d.print, "fingerprint", "", "the `fingerprint` of the plan that was looked at, as review show gives it; of one item, needed for a conflict, stale fact or held job")
 	f.Uint64Var(&d.revision, "revision", 0, "decide only if the item is still at this `revision`")
 	c.whoFlags(cmd, &d)
 	return cmd

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/panes"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
@@ -19,11 +20,13 @@ import (
 
 func (c *cli) reviewNextCmd() *cobra.Command {
 	var d decision
+	var plain bool
 	cmd := &cobra.Command{
 		Use: "next", Short: "Walk the queue with one key a decision", Args: noArgs,
 		Long: `Walk what waits for review, most seen first, and decide with one key: a approves (of a match: the same; of a conflict, once d has shown it:
 the value that is shown first), r rejects (different), s skips, d shows the item whole, u takes the last rejection or decision about a match back, q quits. Where the input is no terminal, each of its
-lines is a key; the end of the input quits.`,
+lines is a key; the end of the input quits. On a terminal each item is shown in panes, with the change that its approval would make, and a decision
+is about that very change: when it is another one by now, the item is shown anew. --plain shows a line or two of each.`,
 		Example: "  factmill review next\n  factmill review next --kind entity --label Spacecraft --min-count 2\n  factmill review next --kind match",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			if c.json {
@@ -38,6 +41,9 @@ lines is a key; the end of the input quits.`,
 			}
 			return c.open(ctx, cmd, target.WaitReview, func(ctx context.Context, s *target.Session) error {
 				w := &walk{c: c, s: s, d: d, keys: newKeys(c.in), list: req}
+				if width, ok := screen(c.out); ok && !plain {
+					w.width = width
+				}
 				err := w.all(ctx)
 				if e := w.said(); err == nil {
 					err = e
@@ -53,6 +59,7 @@ lines is a key; the end of the input quits.`,
 	f.IntVar(&d.query.MinCount, "min-count", 0, "only seen at least this often")
 	f.StringVar(&d.actor, "actor", "", "who decides, a `name` (default: the user of this machine)")
 	f.StringVar(&d.reason, "reason", "", "why, a `text` for the record")
+	f.BoolVar(&plain, "plain", false, "no panes, on a terminal too")
 	return cmd
 }
 
@@ -63,15 +70,23 @@ type walk struct {
 	d    decision
 	keys *keys
 	list map[string]any
+	// width of the terminal in which items are shown in panes; 0: they are not.
+	width int
 
 	approved, rejected, skipped int
 	last                        string            // audit record of the last decision
 	counted                     *int              // that counts it
-	seen                        map[string]string // fingerprint of the plan of a conflict that was looked at, by key
+	seen                        map[string]string // fingerprint of the plan that was looked at, by key
 }
 
-// errQuit ends a walk.
-var errQuit = errors.New("quit")
+// errQuit ends a walk; errMoved shows an item anew.
+var (
+	errQuit  = errors.New("quit")
+	errMoved = errors.New("it moved")
+)
+
+// walkRows is how many lines a pane has in a walk.
+const walkRows = 16
 
 // walkPage is how many groups are fetched at once. Those behind a cursor stay in order while what is before them is decided.
 const walkPage = 20
@@ -110,14 +125,41 @@ func (w *walk) print(format string, args ...any) error {
 	return err
 }
 
-// one shows a group and does what the keys say.
+// one shows a group and does what the keys say, until it is decided or skipped.
 func (w *walk) one(ctx context.Context, g api.Group, left int) error {
+	for {
+		err := w.look(ctx, &g)
+		if gone := refusal(err); gone != nil && gone.Status == 404 {
+			w.skipped++
+			return w.print("it waits no more: %s", render.Line(gone.Message))
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.keyed(ctx, g, left); !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+}
+
+// look shows a group: in panes, as it is now, or in a line or two.
+func (w *walk) look(ctx context.Context, g *api.Group) error {
 	if err := w.print(""); err != nil {
 		return err
 	}
-	if err := render.Waiting(w.c.out, g); err != nil {
+	if w.width == 0 {
+		return render.Waiting(w.c.out, *g)
+	}
+	shown, err := w.show(ctx, g.Key)
+	if err != nil {
 		return err
 	}
+	g.Revision = shown.Item.Revision
+	return panes.Render(w.c.out, panes.Of(shown), w.width, walkRows)
+}
+
+// keyed does what the keys say.
+func (w *walk) keyed(ctx context.Context, g api.Group, left int) error {
 	for {
 		if _, err := fmt.Fprintf(w.c.out, "%s left  a approve  r reject  s skip  d details  u undo  q quit > ", render.Number(left)); err != nil {
 			return err
@@ -181,6 +223,9 @@ func (w *walk) decide(ctx context.Context, verb string, g api.Group, count *int)
 		return err
 	}
 	raw, err := w.s.Ask(ctx, verb, m)
+	if e := refusal(err); e != nil && w.width > 0 && (e.Code == "stale_plan" || e.Code == "stale_revision") {
+		return errors.Join(w.print("not decided: %s", render.Line(e.Message)), errMoved)
+	}
 	if e := refusal(err); e != nil && e.Status < 500 {
 		w.skipped++
 		return w.print("not decided: %s", render.Line(e.Message))
@@ -206,19 +251,30 @@ func (w *walk) decide(ctx context.Context, verb string, g api.Group, count *int)
 	return nil
 }
 
-func (w *walk) details(ctx context.Context, g api.Group) error {
-	raw, err := w.s.Ask(ctx, "review.show", api.ReviewShow{Key: g.Key})
+// show asks for an item whole; what is decided about it from now on is about the plan that it has.
+func (w *walk) show(ctx context.Context, key string) (shown api.ReviewShowReply, err error) {
+	raw, err := w.s.Ask(ctx, "review.show", api.ReviewShow{Key: key})
 	if err != nil {
-		return err
+		return shown, err
 	}
-	shown, err := decode[api.ReviewShowReply](raw)
-	if err != nil {
-		return err
+	if shown, err = decode[api.ReviewShowReply](raw); err != nil {
+		return shown, err
 	}
 	if w.seen == nil {
 		w.seen = map[string]string{}
 	}
-	w.seen[g.Key] = shown.Fingerprint
+	w.seen[key] = shown.Fingerprint
+	return shown, nil
+}
+
+func (w *walk) details(ctx context.Context, g api.Group) error {
+	shown, err := w.show(ctx, g.Key)
+	if err != nil {
+		return err
+	}
+	if w.width > 0 {
+		return errors.Join(panes.Render(w.c.out, panes.Of(shown), w.width, 0), w.c.howToDecide(w.c.out, shown))
+	}
 	return errors.Join(render.Item(w.c.out, shown), w.c.howToDecide(w.c.out, shown))
 }
 

@@ -54,7 +54,7 @@ var Codes = map[string]string{
 	"sequence_unknown":        "404: the graph has not reached that sequence",
 	"entry_not_found":         "404: the registry has no such entry",
 	"job_id_taken":            "409: another document event used this job id",
-	"operation_reused":        "409: request_id was used for another body",
+	"operation_reused":        "409: request_id was used for another body, or for another decision",
 	"stale_revision":          "409: the item moved since it was looked at",
 	"stale_plan":              "409: what the decision would do is not what was looked at; details.plan and details.fingerprint are those of now",
 	"external_id_taken":       "409: another entry of the type has this external id; details.problems names it",

@@ -40,24 +40,42 @@ type CandidateFilter struct {
 // CandidatesDecide decides about candidates (internal verb candidates.decide): exactly one of ids, keys and query. It acts on every record
 // of a key. Many keys take several commits; the same request again goes on behind the last of them.
 type CandidatesDecide struct {
-	IDs       []string         `json:"ids,omitempty"`
-	Keys      []string         `json:"keys,omitempty"`
-	Query     *CandidateFilter `json:"query,omitempty"`
-	Decision  string           `json:"decision"` // approve, reject
-	Actor     string           `json:"actor"`
-	Reason    string           `json:"reason,omitempty"`
-	Revision  uint64           `json:"revision,omitempty"`
-	RequestID string           `json:"request_id,omitempty"`
+	IDs      []string         `json:"ids,omitempty"`
+	Keys     []string         `json:"keys,omitempty"`
+	Query    *CandidateFilter `json:"query,omitempty"`
+	Decision string           `json:"decision"` // approve, reject
+	Actor    string           `json:"actor"`
+	Reason   string           `json:"reason,omitempty"`
+	Revision uint64           `json:"revision,omitempty"`
+	// Fingerprint of the plan that was looked at; of one candidate.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	RequestID   string `json:"request_id,omitempty"`
 }
 
-// CandidatesKinds asks what ids belong to (internal verb candidates.kinds).
+// CandidatePlanGet asks what approving a candidate does, by its key or the id of a record (internal verb candidates.plan).
+type CandidatePlanGet struct {
+	ID  string `json:"id,omitempty"`
+	Key string `json:"key,omitempty"`
+}
+
+// CandidatePlan is what approving a candidate does, as of Seq. The plan of a rejected one is empty.
+type CandidatePlan struct {
+	Seq uint64 `json:"seq"`
+	Key string `json:"key"`
+	Planned
+}
+
+// CandidatesKinds asks what ids belong to (internal verb candidates.kinds), and what a request id decided already.
 type CandidatesKinds struct {
-	IDs []string `json:"ids"`
+	IDs       []string `json:"ids"`
+	RequestID string   `json:"request_id,omitempty"`
 }
 
 // CandidatesKindsReply has the kinds of the ids that are known: entity, relation, property, match. An id that a record had before counts.
 type CandidatesKindsReply struct {
 	Kinds map[string]string `json:"kinds"`
+	// Decided is the internal verb of the decision that has the request id; absent where there is none.
+	Decided string `json:"decided,omitempty"`
 }
 
 // ReviewPrune asks to forget candidates, so that a later reading may propose them again: rejected ones, pending ones that nothing was
@@ -91,7 +109,9 @@ type CandidatesUndo struct {
 }
 
 // ReviewEdit changes a pending candidate, one record by its id. Set has label (or type), text (or name, value), source_text, source_label,
-// source_entity, target_text, target_label, target_entity, start, end, and entity: the id of the entity that an entity candidate is.
+// source_entity, target_text, target_label, target_entity (or source, target: {text, label, entity}, or both in endpoints), start, end (or span:
+// {start, end} or [start, end]), quote: a piece of the document's text, entity (or matched_entity): the id of the entity that an entity candidate is,
+// and of a property candidate properties: {name: value}.
 type ReviewEdit struct {
 	ID        string         `json:"id"`
 	Set       map[string]any `json:"set"`
@@ -108,6 +128,8 @@ type CandidateEdited struct {
 	Key      string `json:"key"`
 	Revision uint64 `json:"revision"`
 	Record   string `json:"record"` // of the audit
+	// Planned is what approving the edited candidate does.
+	Planned
 }
 
 // ReviewEditReply is the edited item whole; record is that of the audit.
@@ -128,6 +150,8 @@ type ReviewAudit struct {
 	Limit     *int   `json:"limit,omitempty"`  // default 100, at most 1000
 	Cursor    string `json:"cursor,omitempty"`
 	Verify    bool   `json:"verify,omitempty"`
+	// OldestFirst lists all records in the order in which they were written; nothing else may choose among them.
+	OldestFirst bool `json:"oldest_first,omitempty"`
 }
 
 // ReviewAuditReply is a page, which may be shorter than its limit, be it empty: next says whether more may follow.
@@ -139,4 +163,17 @@ type ReviewAuditReply struct {
 	// Verified says how many records the check of the chain read, and Problems what it found; absent unless asked for.
 	Verified *int      `json:"verified,omitempty"`
 	Problems []Problem `json:"problems,omitempty"`
+	// Operation says how far the request got that was asked for; absent where it is not remembered: none has the id, or it was refused.
+	Operation *OperationStatus `json:"operation,omitempty"`
+}
+
+// OperationStatus is how far a decision got that named its intent: done, or the last of its commits so far. A request that changed nothing
+// is done too, and has no records.
+type OperationStatus struct {
+	RequestID string `json:"request_id"`
+	Verb      string `json:"verb"` // as the committer answers it
+	Done      bool   `json:"done"`
+	Changed   int    `json:"changed"`
+	Skipped   int    `json:"skipped"`
+	Seq       uint64 `json:"commit_seq"`
 }

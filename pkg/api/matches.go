@@ -218,7 +218,8 @@ type ReviewDecide struct {
 	Decision string `json:"decision,omitempty"`
 	// Entity is that which is chosen of several matches of one name.
 	Entity string `json:"entity,omitempty"`
-	// Value that is chosen or rejected of a conflict, and the Fingerprint of the plan that was looked at.
+	// Value that is chosen or rejected of a conflict, and the Fingerprint of the plan that was looked at: of one item, needed for a conflict, stale
+	// fact or held job, checked where given.
 	Value       json.RawMessage `json:"value,omitempty"`
 	Fingerprint string          `json:"fingerprint,omitempty"`
 	// Edits of what a held job states, of a job that is sent back.

@@ -114,7 +114,7 @@ type ReviewShowReply struct {
 	Conflict *ConflictItem `json:"conflict,omitempty"`
 	// Job is what a held job has besides.
 	Job *JobItem `json:"job,omitempty"`
-	// Planned is what approving a conflict, a stale fact or a held job would do.
+	// Planned is what approving the item would do; of a rejected candidate nothing is planned.
 	Planned
 	// Others are, of a stale fact, how many other documents state it.
 	Others *int `json:"others,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/factmill/factmill/pkg/schema"
 )
@@ -37,11 +38,12 @@ type Audit struct {
 	// Operation names the request that the decision came with: its request_id, else "c" and the commit's sequence.
 	Operation string `json:"operation"`
 	RequestID string `json:"request_id,omitempty"`
-	Kind      string `json:"kind"` // of the item: entity, relation, property, match, conflict
+	Kind      string `json:"kind"` // of the item: entity, relation, property, match, stale, conflict, job
 	Key       string `json:"key"`
 	ItemID    string `json:"item_id,omitempty"`
 	Decision  string `json:"decision"`
-	// Value is what was chosen or rejected of a conflict, and Plan the fingerprint of the plan that was looked at.
+	// Value is what was chosen or rejected of a conflict, and Plan the fingerprint of the item's plan in the commit of the decision: where one
+	// was quoted it was that one, else the decision would have been refused.
 	Value json.RawMessage `json:"value,omitempty"`
 	Plan  string          `json:"plan_fingerprint,omitempty"`
 	// Undoes is the id of the record that an undo takes back.
@@ -53,11 +55,66 @@ type Audit struct {
 	After  string `json:"after"`
 	// Item is what was decided about, as it was then.
 	Item json.RawMessage `json:"item,omitempty"`
-	// Edited is what an edit made of it.
-	Edited json.RawMessage `json:"edited,omitempty"`
+	// Evidence is what said it, as it was seen; of much the first pieces (Saw).
+	Evidence []AuditEvidence `json:"evidence,omitempty"`
+	// Original is what was edited, Edited what the edit made of it, both whole, and Diff the fields that differ, by name.
+	Original json.RawMessage `json:"original,omitempty"`
+	Edited   json.RawMessage `json:"edited,omitempty"`
+	Diff     []AuditDiff     `json:"diff,omitempty"`
 	// Policy is what an automatic decision went by; absent where somebody decided.
 	Policy *AuditPolicy `json:"policy,omitempty"`
 	Seq    uint64       `json:"commit_seq"`
+}
+
+// Bounds of the evidence of a record: pieces, bytes of one quote, and of all.
+const (
+	MaxAuditEvidence = 20
+	MaxAuditQuote    = 500
+	maxAuditQuotes   = 4 << 10
+)
+
+// Saw adds evidence as far as a record has room; it says whether it has for more.
+func (e *Audit) Saw(list ...AuditEvidence) (more bool) {
+	used := 0
+	for _, x := range e.Evidence {
+		used += len(x.Quote)
+	}
+	for _, x := range list {
+		x.Quote = shorten(x.Quote, MaxAuditQuote)
+		if len(e.Evidence) == MaxAuditEvidence || len(e.Evidence) > 0 && used+len(x.Quote) > maxAuditQuotes {
+			return false
+		}
+		used += len(x.Quote)
+		e.Evidence = append(e.Evidence, x)
+	}
+	return len(e.Evidence) < MaxAuditEvidence
+}
+
+// shorten cuts s to at most n bytes, at the border of a character.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// AuditEvidence is a piece of evidence: bytes Start to End of the document's text of Version, and what stands there.
+type AuditEvidence struct {
+	Document string `json:"document"`
+	Version  int    `json:"version"`
+	Start    int    `json:"start"`
+	End      int    `json:"end"`
+	Quote    string `json:"quote"`
+}
+
+// AuditDiff is a field that an edit changed; a value that was not there, or is no more, is null.
+type AuditDiff struct {
+	Field  string `json:"field"`
+	Before any    `json:"before"`
+	After  any    `json:"after"`
 }
 
 // AuditPolicy says by which rules, and on what, the policy decided.

@@ -5,7 +5,9 @@ package plan
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash"
 	"slices"
@@ -27,6 +29,14 @@ type Plan struct {
 	Schema     string   `json:"schema_fingerprint,omitempty"`
 	Extraction string   `json:"extraction_fingerprint,omitempty"`
 	Changes    []Change `json:"changes"`
+	// Rest is what the plan has beyond: what is too long to be listed is counted and hashed.
+	Rest *Rest `json:"rest,omitempty"`
+}
+
+// Rest stands for changes, each with its document, that are not listed. Digest is what a Digest of them gives.
+type Rest struct {
+	Changes int    `json:"changes"`
+	Digest  string `json:"digest"`
 }
 
 // Base is a document and the revision that the plan expects it at; 0 is a document that is not there.
@@ -40,6 +50,7 @@ const (
 	Add    = "add"    // a fact, support of one, or a document comes
 	Remove = "remove" // it goes
 	Set    = "set"    // a state or a shown value becomes another one
+	Wait   = "wait"   // it would come, but something hinders it: Was says what
 )
 
 // Change is one step of a mutation. Kind is document, entity, relation, property or state; of a job also candidate (Value is its key), stale (an
@@ -120,11 +131,51 @@ func (p *Plan) Fingerprint() string {
 	for _, x := range c.Changes {
 		s.Change(x)
 	}
+	if c.Rest != nil {
+		s.Rest(*c.Rest)
+	}
 	sum, _ := s.Sum() // as many as were announced
 	return sum
 }
 
+// Digest takes changes that are too many to be listed, in an order that the maker of the plan answers for. The zero value is ready.
+type Digest struct {
+	f framer
+	n int
+}
+
+// Add takes a change, and the document with its revision that it goes by.
+func (d *Digest) Add(c Change, b Base) {
+	if d.f.h == nil {
+		d.f.h = sha256.New()
+	}
+	d.n++
+	d.f.change(c)
+	d.f.text(b.Document)
+	d.f.number(int(b.Revision))
+}
+
+// Rest is what was taken; nil where nothing was.
+func (d *Digest) Rest() *Rest {
+	if d.n == 0 {
+		return nil
+	}
+	return &Rest{Changes: d.n, Digest: hex.EncodeToString(d.f.h.Sum(nil))}
+}
+
 type framer struct{ h hash.Hash }
+
+func (f framer) change(x Change) {
+	f.text(x.Op, x.Kind, x.Label, x.Source, x.SourceID, x.Target, x.TargetID, text(x.Value), text(x.Was), x.Document)
+	f.number(x.Left)
+	f.number(len(x.Quotes))
+	for _, q := range x.Quotes {
+		f.number(q.Version)
+		f.number(q.Start)
+		f.number(q.End)
+		f.text(q.Text)
+	}
+}
 
 func (f framer) number(n int) {
 	var b [8]byte
@@ -139,24 +190,34 @@ func (f framer) text(list ...string) {
 	}
 }
 
-// Lines is the plan as a diff: what goes begins with -, what comes with +, what becomes something else with ~; quotes stand below.
+// Lines is the plan as a diff: what goes begins with -, what comes with +, what becomes something else with ~, what something hinders with
+// ?; quotes stand below.
 func (p *Plan) Lines() []string {
 	var out []string
 	for _, c := range p.Changes {
-		line := map[string]string{Add: "+ ", Remove: "- ", Set: "~ "}[c.Op] + c.what()
+		line := map[string]string{Add: "+ ", Remove: "- ", Set: "~ ", Wait: "? "}[c.Op] + c.what()
 		if c.Document != "" {
 			line += "  (" + c.Document + ")"
 		}
 		if c.Op == Remove && (c.Kind == "entity" || c.Kind == "relation" || c.Kind == "property") {
 			line += fmt.Sprintf("  %d left", c.Left)
 		}
-		if c.Op == Add && c.Left > 0 {
+		switch {
+		case c.Op == Wait:
+			line += fmt.Sprintf("  %v", c.Was)
+		case c.Op == Add && c.Left > 0 && c.Kind != "document":
 			line += "  " + others(c.Left)
 		}
 		out = append(out, line)
 		for _, q := range c.Quotes {
+			if q.Text == "" {
+				continue
+			}
 			out = append(out, "    “"+q.Text+"”")
 		}
+	}
+	if p.Rest != nil {
+		out = append(out, fmt.Sprintf("+ %d more like these", p.Rest.Changes))
 	}
 	return out
 }

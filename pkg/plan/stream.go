@@ -32,15 +32,7 @@ func (s *Stream) Base(b Base) {
 func (s *Stream) Change(x Change) {
 	s.begin()
 	s.changes--
-	s.f.text(x.Op, x.Kind, x.Label, x.Source, x.SourceID, x.Target, x.TargetID, text(x.Value), text(x.Was), x.Document)
-	s.f.number(x.Left)
-	s.f.number(len(x.Quotes))
-	for _, q := range x.Quotes {
-		s.f.number(q.Version)
-		s.f.number(q.Start)
-		s.f.number(q.End)
-		s.f.text(q.Text)
-	}
+	s.f.change(x)
 }
 
 // begin frames the number of changes, which stands behind the base documents.
@@ -49,6 +41,13 @@ func (s *Stream) begin() {
 		s.begun = true
 		s.f.number(s.changes)
 	}
+}
+
+// Rest takes what is counted and not listed, behind all changes.
+func (s *Stream) Rest(r Rest) {
+	s.begin()
+	s.f.text("rest", r.Digest)
+	s.f.number(r.Changes)
 }
 
 // Sum is the fingerprint, in hex. Another number of parts than was announced is an error.

@@ -3,7 +3,7 @@ package plan
 import "slices"
 
 // Within is the beginning of the plan, in canonical order, that takes about n bytes of JSON at most, and how many changes and base documents it
-// leaves out. Its fingerprint is another one unless it leaves nothing out.
+// leaves out, with those that it only counts. Its fingerprint is another one unless no listed one is left out.
 func (p *Plan) Within(n int) (short *Plan, leftOut int) {
 	whole := *p
 	whole.Base, whole.Changes = slices.Clone(p.Base), slices.Clone(p.Changes)
@@ -21,6 +21,9 @@ func (p *Plan) Within(n int) (short *Plan, leftOut int) {
 		}
 	}
 	leftOut = len(short.Changes) - c + len(short.Base) - b
+	if short.Rest != nil {
+		leftOut += short.Rest.Changes
+	}
 	short.Changes, short.Base = short.Changes[:c:c], short.Base[:b:b]
 	return short, leftOut
 }

@@ -254,6 +254,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		waiting(endpoint("candidates", "edit", verb(s.candidates.Edit))),
 		waiting(endpoint("candidates", "prune", verb(s.candidates.Prune))),
 		waiting(endpoint("candidates", "undo", verb(s.candidates.Undo))),
+		endpoint("candidates", "plan", verb(s.candidates.Plan)),
 		endpoint("candidates", "kinds", verb(s.candidates.Kinds)),
 		endpoint("candidates", "patch", verb(s.candidates.Patch)),
 		waiting(long(endpoint("candidates", "policy", verb(s.policy.Try)))),

@@ -2,9 +2,11 @@ package reviewer
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 )
 
@@ -18,6 +20,10 @@ const (
 	aboutStale
 	aboutJob
 )
+
+// answered is what the committer's verbs that decide are about.
+var answered = map[string]int{"candidates.decide": aboutCandidates, "matches.decide": aboutMatches, "conflicts.decide": aboutConflicts, "stale.decide": aboutStale,
+	"held.decide": aboutJob}
 
 // about says what a decision is about, before anything is decided: candidates, matches, a conflict, a stale fact or a job, of one kind in a request.
 func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide) (int, error) {
@@ -35,9 +41,12 @@ func (d *desk) about(ctx context.Context, graphName string, req api.ReviewDecide
 			kinds[kind] = k
 		}
 	default:
-		r, err := d.committer.Kinds(ctx, graphName, api.CandidatesKinds{IDs: req.IDs})
+		r, err := d.committer.Kinds(ctx, graphName, api.CandidatesKinds{IDs: req.IDs, RequestID: req.RequestID})
 		if err != nil {
 			return 0, err
+		}
+		if about, ok := answered[r.Decided]; ok {
+			return about, nil // the same again is answered the same, also when its item is gone by now
 		}
 		for id, kind := range r.Kinds {
 			kinds[kind] = id
@@ -94,7 +103,7 @@ func (d *desk) decideCandidates(ctx context.Context, graphName string, req api.R
 	if req.Decision != "" && req.Decision != verb {
 		return nil, api.Errorf(400, "bad_value", "decision is %.40q: a candidate is approved or rejected, which the verb says", req.Decision)
 	}
-	out := api.CandidatesDecide{IDs: req.IDs, Keys: req.Keys, Decision: verb, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID}
+	out := api.CandidatesDecide{IDs: req.IDs, Keys: req.Keys, Decision: verb, Actor: req.Actor, Reason: req.Reason, Fingerprint: req.Fingerprint, RequestID: req.RequestID}
 	if req.Revision != nil {
 		out.Revision = *req.Revision
 	}
@@ -134,7 +143,7 @@ func (d *desk) candidateQuery(ctx context.Context, graphName string, q api.Revie
 	return out, nil
 }
 
-// edit changes a pending candidate and shows it as it is then.
+// edit changes a pending candidate and shows it as it is then; revision, plan and fingerprint are those that the edit made.
 func (d *desk) edit(ctx context.Context, graphName string, body []byte) (any, error) {
 	var req api.ReviewEdit
 	if e := api.Read(body, &req); e != nil {
@@ -142,13 +151,53 @@ func (d *desk) edit(ctx context.Context, graphName string, body []byte) (any, er
 	}
 	done, err := d.committer.EditCandidate(ctx, graphName, req)
 	if err != nil {
-		return nil, err
+		return nil, d.notEdited(ctx, graphName, req, err)
 	}
 	item, err := d.candidate(ctx, graphName, done.ID, "")
+	if none := (*api.Error)(nil); errors.As(err, &none) && none.Code == "candidate_not_found" {
+		// The request was answered before, and the candidate has gone since.
+		kind, _, _ := strings.Cut(done.Key, "|")
+		item, err = api.ReviewShowReply{Seq: done.Seq, Records: []api.Record{}, Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{}, History: []events.Audit{}}, nil
+		item.Item = api.Group{Key: done.Key, Kind: kind, IDs: []string{done.ID}, Reasons: []string{}}
+	}
 	if err != nil {
 		return nil, err
 	}
+	item.Revision, item.Planned = done.Revision, done.Planned
 	return api.ReviewEditReply{ReviewShowReply: item, Record: done.Record}, nil
+}
+
+// What can be done about items that are no candidates.
+var insteadOfEdit = map[string]string{
+	api.KindMatch:    "say same or different of it (approve, reject)",
+	api.KindStale:    "withdraw or keep it (approve, reject)",
+	api.KindJob:      "send it back with edits (approve --decision send_back; review send-back)",
+	api.KindConflict: "choose one of its values or keep all (approve), or reject one; a value that no document gives is corrected in its document",
+}
+
+// notEdited is why an edit failed: an id that is no candidate's may be that of another item, of which only other things can be done.
+func (d *desk) notEdited(ctx context.Context, graphName string, req api.ReviewEdit, failed error) error {
+	if none := (*api.Error)(nil); !errors.As(failed, &none) || none.Code != "candidate_not_found" {
+		return failed
+	}
+	r, err := d.committer.Kinds(ctx, graphName, api.CandidatesKinds{IDs: []string{req.ID}})
+	if err != nil {
+		return err
+	}
+	kind := r.Kinds[req.ID]
+	if kind == "" {
+		id, err := d.areConflicts(ctx, graphName, []string{req.ID})
+		if err != nil {
+			return err
+		}
+		if id != "" {
+			kind = api.KindConflict
+		}
+	}
+	if instead := insteadOfEdit[kind]; instead != "" {
+		return api.Errorf(400, "bad_value", "%.80s is a %s, which is not edited: %s", req.ID, kind, instead)
+	}
+	return failed
 }
 
 func (d *desk) prune(ctx context.Context, graphName string, body []byte) (any, error) {

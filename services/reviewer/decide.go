@@ -52,9 +52,6 @@ func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, 
 		return nil, api.Errorf(400, "bad_value", "value is of decisions about conflicts: leave it out")
 	}
 	if about == aboutCandidates {
-		if req.Fingerprint != "" {
-			return nil, api.Errorf(400, "bad_value", "fingerprint is not of decisions about candidates: leave it out")
-		}
 		return d.decideCandidates(ctx, graphName, req, verb)
 	}
 	chooses := verb == api.DecideApprove && (req.Decision == events.DecisionChoose || req.Decision == "" && req.Entity != "")

@@ -37,6 +37,7 @@ type Committer interface {
 	DecideHeld(ctx context.Context, graph string, req api.HeldDecide) (api.DecideReply, error)
 	Kinds(ctx context.Context, graph string, req api.CandidatesKinds) (api.CandidatesKindsReply, error)
 	DecideCandidates(ctx context.Context, graph string, req api.CandidatesDecide) (api.DecideReply, error)
+	CandidatePlan(ctx context.Context, graph string, req api.CandidatePlanGet) (api.CandidatePlan, error)
 	EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (api.CandidateEdited, error)
 	Patch(ctx context.Context, graph string, req api.CandidatesPatch) (patch.Patch, error)
 	Convert(ctx context.Context, graph string, req api.ReviewConvert) (api.ConvertReport, error)
@@ -416,7 +417,15 @@ func (d *desk) candidate(ctx context.Context, graph, id, key string) (reply api.
 	reply.Revision, reply.Records = reply.Item.Revision, fitting(page.Records, recordsBudget)
 	fillEvidence(&reply)
 	said, err := d.committer.Audit(ctx, graph, api.ReviewAudit{Item: key, Limit: &maxHistory})
+	if err != nil {
+		return reply, err
+	}
 	reply.History = fitting(said.Records, historyBudget)
+	if reply.Item.State == api.StateRejected {
+		return reply, nil
+	}
+	p, err := d.committer.CandidatePlan(ctx, graph, api.CandidatePlanGet{Key: key})
+	reply.Planned = p.Planned
 	return reply, err
 }
 
@@ -425,7 +434,7 @@ var maxHistory = 50
 
 // Bytes of what a candidate is shown with. What a record says is said once more by its evidence.
 const (
-	recordsBudget = 350 << 10
+	recordsBudget = 320 << 10
 	historyBudget = 200 << 10
 )
 

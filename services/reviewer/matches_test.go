@@ -83,6 +83,10 @@ func (c *deskOfMatches) DecideCandidates(_ context.Context, _ string, req api.Ca
 	return api.DecideReply{Seq: 10, Outcome: api.Outcome{Changed: req.Keys}}, nil
 }
 
+func (c *deskOfMatches) CandidatePlan(_ context.Context, _ string, req api.CandidatePlanGet) (api.CandidatePlan, error) {
+	return api.CandidatePlan{Seq: 9, Key: req.Key, Planned: api.Planned{Plan: &plan.Plan{Item: req.Key}, Fingerprint: "plan of " + req.Key}}, nil
+}
+
 func (c *deskOfMatches) EditCandidate(_ context.Context, _ string, req api.ReviewEdit) (api.CandidateEdited, error) {
 	c.passed = append(c.passed, req)
 	return api.CandidateEdited{Seq: 9, ID: req.ID, Record: "rec"}, nil
@@ -375,7 +379,7 @@ func TestConflictDecisionsAreForwarded(t *testing.T) {
 		`{"ids":["x1"],"decision":"reject","fingerprint":"f","actor":"eva"}`:             "400 bad_value",
 		`{"ids":["x1"],"decision":"same","fingerprint":"f","actor":"eva"}`:               "400 bad_value",
 		`{"ids":["m1"],"value":"x","actor":"eva"}`:                                       "400 bad_value",
-		`{"ids":["c1"],"fingerprint":"x","actor":"eva"}`:                                 "400 bad_value",
+		`{"ids":["c1"],"value":"x","actor":"eva"}`:                                       "400 bad_value",
 	} {
 		_, err := d.approve(t.Context(), "g", []byte(body))
 		var e *api.Error
@@ -467,6 +471,9 @@ func TestCandidateDecisionsAreForwarded(t *testing.T) {
 	require.Equal(t, uint64(10), do(d.policy, `{"schema":"name: x","limit":2}`).(api.ReviewPolicyReply).Seq)
 	_, err := d.policy(t.Context(), "g", []byte(`{"try":"x"}`))
 	require.ErrorContains(t, err, "try")
+	do(d.approve, `{"ids":["c1"],"fingerprint":"seen","actor":"eva"}`)
+	require.Equal(t, "seen", c.passed[len(c.passed)-1].(api.CandidatesDecide).Fingerprint)
+	c.passed = c.passed[:len(c.passed)-1]
 	edited := do(d.edit, `{"id":"c1","set":{"label":"M"},"actor":"eva"}`).(api.ReviewEditReply)
 	require.Equal(t, []any{"entity|l|1", "rec", "eva"}, []any{edited.Item.Key, edited.Record, edited.History[0].Actor})
 	two, three := 2, 3

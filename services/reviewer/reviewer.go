@@ -197,6 +197,11 @@ func (r remote) DecideCandidates(ctx context.Context, graph string, req api.Cand
 	return reply, err
 }
 
+func (r remote) CandidatePlan(ctx context.Context, graph string, req api.CandidatePlanGet) (reply api.CandidatePlan, err error) {
+	err = r.conn.Consult(ctx, verb(graph, "candidates.plan"), req, &reply)
+	return reply, err
+}
+
 func (r remote) EditCandidate(ctx context.Context, graph string, req api.ReviewEdit) (reply api.CandidateEdited, err error) {
 	err = r.patiently(ctx, graph, "candidates.edit", &req.RequestID, &req, &reply)
 	return reply, err

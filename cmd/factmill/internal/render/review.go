@@ -8,8 +8,8 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 )
 
-// subject is what a candidate group says, in words.
-func subject(g api.Group) string {
+// Subject is what an item says, in words.
+func Subject(g api.Group) string {
 	switch g.Kind {
 	case "relation":
 		return g.SourceText + "  " + g.Label + "  " + g.TargetText
@@ -63,7 +63,7 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 }
 
 func (p *printer) group(g api.Group) {
-	p.f("%s", subject(g))
+	p.f("%s", Subject(g))
 	if g.Kind == api.KindStale {
 		p.f("  stale %s  %s does not state it any more, %s  confidence %s", g.State, g.Sample.Document, others(g.Documents-1), Confidence(g.Confidence))
 		p.f("  %s", Quote(g.Sample.Quote, quoteWidth))

@@ -133,6 +133,13 @@ func Audit(w io.Writer, r api.ReviewAuditReply) error {
 		p.table(t)
 	}
 	p.f("%s of %s", Number(len(r.Records)), Count(int(r.Total), "record", "records"))
+	if o := r.Operation; o != nil {
+		how := "under way, so far"
+		if o.Done {
+			how = "done:"
+		}
+		p.f("request %s (%s) is %s %s changed, %s skipped, at sequence %d", o.RequestID, o.Verb, how, Number(o.Changed), Number(o.Skipped), o.Seq)
+	}
 	if r.Next != "" {
 		p.f("more: --cursor %s", r.Next)
 	}

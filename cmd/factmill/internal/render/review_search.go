@@ -20,7 +20,7 @@ func CandidateHits(w io.Writer, r api.SearchCandidatesReply) error {
 		if h.Unreviewed {
 			state += " (unreviewed)"
 		}
-		t.Row(subject(api.Group{Kind: h.Kind, Label: h.Label, Text: h.Text, SourceText: h.SourceText, TargetText: h.TargetText}), h.Kind, state, Number(h.Matched),
+		t.Row(Subject(api.Group{Kind: h.Kind, Label: h.Label, Text: h.Text, SourceText: h.SourceText, TargetText: h.TargetText}), h.Kind, state, Number(h.Matched),
 			Number(h.Count), Number(h.Documents), Confidence(h.Confidence), strings.Join(h.Reasons, ", "), h.Key)
 	}
 	p.table(t)

@@ -7,11 +7,9 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -100,11 +98,23 @@ func (t Trail) Append(records []events.Audit) (ops []store.Op, err error) {
 }
 
 func (t Trail) at(no uint64) (r events.Audit, err error) {
-	ok, err := t.load(numbered('a', no), &r)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: audit record %d of %s is missing", store.ErrCorrupt, no, t.Graph)
-	}
+	r, _, err = t.sized(no)
 	return r, err
+}
+
+// sized is a record and how many bytes it has.
+func (t Trail) sized(no uint64) (r events.Audit, size int, err error) {
+	b, err := t.Store.Get(t.Graph, space, numbered('a', no))
+	switch {
+	case err != nil:
+		return r, 0, err
+	case b == nil:
+		return r, 0, fmt.Errorf("%w: audit record %d of %s is missing", store.ErrCorrupt, no, t.Graph)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, 0, fmt.Errorf("%w: audit record %d of %s: %w", store.ErrCorrupt, no, t.Graph, err)
+	}
+	return r, len(b), nil
 }
 
 // Record is the one with an id.
@@ -170,13 +180,12 @@ func (t Trail) List(ctx context.Context, f Filter, before uint64, limit int) (ou
 			next = last
 			return false, nil
 		}
-		r, err := t.at(no)
+		r, size, err := t.sized(no)
 		if err != nil {
 			return false, err
 		}
 		if f.fits(r) {
-			size := 600 + 2*(len(r.Item)+len(r.Reason)+len(r.Key))
-			if used += size; used > listBudget && len(out) > 0 {
+			if used += size + len(","); used > listBudget && len(out) > 0 {
 				next = last
 				return false, nil
 			}
@@ -224,46 +233,27 @@ func (t Trail) List(ctx context.Context, f Filter, before uint64, limit int) (ou
 	return out, next, err
 }
 
-// Verify checks that the records are numbered without gaps and chained, and that each is found by its id, item and request.
-func (t Trail) Verify(ctx context.Context, problem func(api.Problem)) (checked int, err error) {
-	var h head
-	if _, err := t.load([]byte("h"), &h); err != nil {
-		return 0, err
+// After gives the records behind a number in the order in which they were written, at most limit of them. next is the number to go on
+// behind when more follow, else 0.
+func (t Trail) After(ctx context.Context, after uint64, limit int) (out []events.Audit, next uint64, err error) {
+	out = []events.Audit{}
+	last, _, err := t.Head()
+	if err != nil {
+		return out, 0, err
 	}
-	tell := func(no uint64, format string, args ...any) {
-		problem(api.Problem{Kind: "audit", Key: fmt.Sprintf("audit record %d", no), Message: fmt.Sprintf(format, args...)})
-	}
-	prev := ""
-	for no := uint64(1); no <= h.No; no++ {
+	used := 0
+	for no := after + 1; no <= last && no > 0; no++ {
 		if err := ctx.Err(); err != nil {
-			return checked, err
+			return out, 0, err
 		}
-		checked++
-		r, err := t.at(no)
-		if errors.Is(err, store.ErrCorrupt) {
-			tell(no, "%v", err)
-			continue
-		}
+		r, size, err := t.sized(no)
 		if err != nil {
-			return checked, err
+			return out, 0, err
 		}
-		sealed, err := r.Sealed(no, prev)
-		if err != nil {
-			return checked, err
+		if used += size + len(","); len(out) == limit || used > listBudget && len(out) > 0 {
+			return out, no - 1, nil
 		}
-		if sealed.Record != r.Record || r.No != no || r.Prev != prev {
-			tell(no, "it is not what was decided then: its id is %s, its content and the record before it give %s", r.Record, sealed.Record)
-		}
-		prev = r.Record
-		for _, k := range [][]byte{recordKey(r.Record), latest(itemKey(r.Key), no), latest(operationKey(r.Operation), no)} {
-			var at uint64
-			if ok, err := t.load(k, &at); err != nil || !ok || at != no {
-				tell(no, "it is not found by %q", k[1:])
-			}
-		}
+		out = append(out, r)
 	}
-	if prev != h.Record {
-		tell(h.No, "the last record is %s, it should be %s", prev, h.Record)
-	}
-	return checked, nil
+	return out, 0, nil
 }

@@ -2,6 +2,9 @@ package candidates
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +44,13 @@ func (d *Desk) Audit(ctx context.Context, graph string, req api.ReviewAudit) (re
 			return reply, api.Errorf(400, "bad_value", "the cursor is not one of ours")
 		}
 	}
+	if req.OldestFirst && (f != audit.Filter{} || req.Item != "" || req.Record != "") {
+		return reply, api.Errorf(400, "bad_value", "oldest_first lists all records: leave operation, item, actor, from, to and record out")
+	}
 	if f.Key, f.ItemID, err = d.item(graph, req.Item); err != nil {
+		return reply, err
+	}
+	if reply.Operation, err = d.operation(graph, req.Operation); err != nil {
 		return reply, err
 	}
 	t := d.trail(graph)
@@ -58,6 +67,14 @@ func (d *Desk) Audit(ctx context.Context, graph string, req api.ReviewAudit) (re
 			return reply, noDecision(graph, req.Record)
 		}
 		reply.Records = append(reply.Records, r)
+	case limit > 0 && req.OldestFirst:
+		next := uint64(0)
+		if reply.Records, next, err = t.After(ctx, before, limit); err != nil {
+			return reply, err
+		}
+		if next > 0 {
+			reply.Next = strconv.FormatUint(next, 10)
+		}
 	case limit > 0:
 		next := uint64(0)
 		if reply.Records, next, err = t.List(ctx, f, before, limit); err != nil {
@@ -121,4 +138,39 @@ func (d *Desk) item(graph, item string) (key, id string, err error) {
 		id = ""
 	}
 	return key, id, err
+}
+
+// operation says how far a decision got that named its intent; nil where none of the id is remembered.
+func (d *Desk) operation(graph, id string) (*api.OperationStatus, error) {
+	was, ok, err := d.deps.Operations.Decision(graph, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	type said struct {
+		Seq     uint64      `json:"seq"`
+		Outcome api.Outcome `json:"outcome"`
+		Record  string      `json:"record"`        // of an edit
+		Matched int         `json:"matched_total"` // of a prune
+		Records int         `json:"records"`       // of a conversion
+		Skipped int         `json:"skipped_total"`
+	}
+	var r struct {
+		said
+		// Of a request of several commits, until the last: what it would answer so far.
+		Reply said `json:"reply"`
+	}
+	// The replies of different verbs have fields of one name and different types: of those nothing is read.
+	if err := json.Unmarshal(was.Reply, &r); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
+		return nil, fmt.Errorf("%w: operation %s: %w", store.ErrCorrupt, id, err)
+	}
+	x := r.said
+	if !was.Done {
+		x = r.Reply
+	}
+	out := &api.OperationStatus{RequestID: id, Verb: was.Verb, Done: was.Done, Seq: x.Seq, Skipped: x.Skipped + max(x.Outcome.SkippedTotal, len(x.Outcome.Skipped)),
+		Changed: x.Matched + x.Records + max(x.Outcome.ChangedTotal, len(x.Outcome.Changed))}
+	if x.Record != "" {
+		out.Changed++
+	}
+	return out, nil
 }

@@ -190,6 +190,7 @@ type seen struct {
 	Document    string   `json:"document,omitempty"`
 	Quote       string   `json:"quote,omitempty"`
 	firstRecord *store.CandidateRecord
+	evidence    []events.AuditEvidence
 }
 
 const (
@@ -205,14 +206,18 @@ func (s *seen) add(c *commit, r *store.CandidateRecord) error {
 	if len(s.IDs) < maxSeenIDs {
 		s.IDs = append(s.IDs, r.ID)
 	}
-	if s.firstRecord != nil {
+	if len(s.evidence) == events.MaxAuditEvidence {
 		return nil
 	}
-	s.firstRecord = r
 	d, _, err := c.sn.Doc(r.DocID)
 	if err != nil {
 		return err
 	}
+	s.evidence = append(s.evidence, events.AuditEvidence{Document: d.Meta.Key, Version: r.Version, Start: r.Start, End: r.End, Quote: r.Quote})
+	if s.firstRecord != nil {
+		return nil
+	}
+	s.firstRecord = r
 	s.Label, s.Text, s.SourceText, s.TargetText = clip(r.Label), clip(r.Text), clip(r.SourceText), clip(r.TargetText)
 	s.Reasons, s.Document, s.Quote = r.Reasons, d.Meta.Key, r.Quote
 	return nil
@@ -243,7 +248,12 @@ func (d *Desk) Kinds(ctx context.Context, graph string, req api.CandidatesKinds)
 	if len(req.IDs) > api.MaxCandidates {
 		return reply, tooMany(len(req.IDs))
 	}
-	err := d.with(graph, func(sn *store.Snapshot) error {
+	was, _, err := d.deps.Operations.Decision(graph, req.RequestID)
+	if err != nil {
+		return reply, err
+	}
+	reply.Decided = was.Verb
+	err = d.with(graph, func(sn *store.Snapshot) error {
 		if sn == nil {
 			return nil
 		}

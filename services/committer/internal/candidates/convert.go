@@ -219,11 +219,19 @@ func (v *conversion) record() error {
 			return err
 		}
 	}
+	plans := v.c.desk.planner(v.c.ctx, v.c.graph, v.c.sn, v.ends)
 	for _, key := range sortedKeys(byKey) {
 		s := byKey[key]
-		if _, err := v.c.record(key, s.id(), events.DecisionConvert, api.StateApproved, api.StateConverted, *s); err != nil {
+		p, err := plans.plan(key)
+		if err != nil {
 			return err
 		}
+		a, err := v.c.record(key, s.id(), events.DecisionConvert, api.StateApproved, api.StateConverted, *s)
+		if err != nil {
+			return err
+		}
+		a.Plan = p.Fingerprint()
+		a.Saw(s.evidence...)
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func (v *conversion) entities() error {
 			it.why = api.LabelNotInSchema
 			return nil
 		}
-		if it.source, err = v.identity(label, it.r.Text); err != nil {
+		if it.source, err = identity(v.c.desk.deps.Identify, v.c.graph, label, it.r.Text); err != nil {
 			return err
 		}
 		it.label = label
@@ -153,10 +153,10 @@ func (v *conversion) entities() error {
 }
 
 // identity is the entity of a name: the known one, where the registry knows exactly one, else that of the name itself.
-func (v *conversion) identity(label, name string) (ref, error) {
+func identity(identify func(graph, label, key string) (string, error), graphName, label, name string) (ref, error) {
 	key := fingerprint.Fold(name)
-	if v.c.desk.deps.Identify != nil {
-		known, err := v.c.desk.deps.Identify(v.c.graph, label, key)
+	if identify != nil {
+		known, err := identify(graphName, label, key)
 		if err != nil {
 			return ref{}, err
 		}

@@ -30,6 +30,8 @@ func check(req api.CandidatesDecide) error {
 		return tooMany(len(req.IDs) + len(req.Keys))
 	case req.Revision != 0 && len(req.IDs)+len(req.Keys) != 1:
 		return api.Errorf(400, "bad_value", "revision is that of one candidate: give it with one id or key")
+	case req.Fingerprint != "" && len(req.IDs)+len(req.Keys) != 1:
+		return api.Errorf(400, "bad_value", "fingerprint is that of the plan of one candidate: give it with one id or key")
 	}
 	for _, k := range req.Keys {
 		if kindOf(k) == "" {
@@ -108,7 +110,7 @@ func (w *deciding) step(c *commit) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ends := NewEnds(c.ctx, c.sn, s)
+	plans := w.desk.planner(c.ctx, w.graph, c.sn, NewEnds(c.ctx, c.sn, s))
 	targets, done, err := w.targets(c)
 	if err != nil {
 		return false, err
@@ -119,7 +121,7 @@ func (w *deciding) step(c *commit) (done bool, err error) {
 		if records >= w.desk.records {
 			return false, nil
 		}
-		n, err := w.decide(c, ends, t)
+		n, err := w.decide(c, plans, t)
 		if err != nil {
 			return false, err
 		}
@@ -222,11 +224,14 @@ func (w *deciding) revision(c *commit, key string) error {
 		}
 		most = max(most, seq)
 	}
-	return api.Errorf(409, "stale_revision", "candidate %.200s is at revision %d, not %d: it moved meanwhile; look again", key, most, w.req.Revision)
+	e := api.Errorf(409, "stale_revision", "candidate %.200s is at revision %d, not %d: it moved meanwhile; look again", key, most, w.req.Revision)
+	state, err := stateOf(c.sn, key)
+	e.Details = map[string]any{"revision": most, "state": state}
+	return errors.Join(err, e)
 }
 
 // decide takes the decision on one key, or says why not. It returns how many records moved.
-func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
+func (w *deciding) decide(c *commit, plans *planner, t target) (int, error) {
 	if err := w.revision(c, t.key); err != nil {
 		return 0, err
 	}
@@ -241,6 +246,10 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 			return 0, nil
 		}
 	}
+	p, err := w.plan(c, plans, t.key)
+	if err != nil {
+		return 0, err
+	}
 	was, decided, err := c.sn.Decision(t.key)
 	if err != nil {
 		return 0, err
@@ -253,7 +262,7 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 		w.skip(t.asked, api.SkippedRejected)
 		return 0, nil
 	}
-	v := verdict{c: c, ends: ends, approve: state == api.StateApproved, failed: map[string]string{}}
+	v := verdict{c: c, ends: plans.ends, approve: state == api.StateApproved, failed: map[string]string{}}
 	d := store.Decision{Key: t.key, State: state, Actor: strings.TrimSpace(w.req.Actor), Reason: w.req.Reason}
 	moved, err := c.txn.DecideCandidate(c.ctx, d, v.choose)
 	if err = errors.Join(err, v.err); err != nil {
@@ -261,7 +270,7 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 	}
 	if moved == 0 && decided && !v.approve {
 		// All of its records became facts, or went. Those stay; whoever says it next is not believed any more.
-		return c.revoke(d, t)
+		return c.revoke(d, t, p)
 	}
 	switch {
 	case moved == 0 && v.first != "":
@@ -277,24 +286,45 @@ func (w *deciding) decide(c *commit, ends *Ends, t target) (int, error) {
 	for _, id := range sortedKeys(v.failed) {
 		w.skip(id, v.failed[id])
 	}
-	ends.Approved(t.key)
+	plans.ends.Approved(t.key)
 	before := api.StatePending
 	if decided {
 		before = was.State
 	}
 	a, err := c.record(t.key, v.seen.id(), w.req.Decision, before, state, v.seen)
 	if err == nil {
-		a.Policy = policy
+		a.Policy, a.Plan = policy, p
+		a.Saw(v.seen.evidence...)
 	}
 	return moved, err
 }
 
+// plan makes the key's plan anew and refuses a decision that quotes another one; it returns the fingerprint.
+func (w *deciding) plan(c *commit, plans *planner, key string) (string, error) {
+	p, err := plans.plan(key)
+	if err != nil {
+		return "", err
+	}
+	now := p.Fingerprint()
+	if w.req.Fingerprint == "" || w.req.Fingerprint == now {
+		return now, nil
+	}
+	state, err := stateOf(c.sn, key)
+	if err != nil {
+		return "", err
+	}
+	return "", moved(key, p, state)
+}
+
 // revoke rejects an approved key that has no records.
-func (c *commit) revoke(d store.Decision, t target) (int, error) {
+func (c *commit) revoke(d store.Decision, t target, p string) (int, error) {
 	if _, err := c.txn.DecideCandidate(c.ctx, d, nil); err != nil {
 		return 0, err
 	}
-	_, err := c.record(t.key, "", api.DecideReject, api.StateApproved, api.StateRejected, nil)
+	a, err := c.record(t.key, "", api.DecideReject, api.StateApproved, api.StateRejected, nil)
+	if err == nil {
+		a.Plan = p
+	}
 	return 1, err
 }
 

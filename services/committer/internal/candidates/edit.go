@@ -37,7 +37,8 @@ func (d *Desk) Edit(ctx context.Context, graphName string, req api.ReviewEdit) (
 				return err
 			}
 			reply.ID, reply.Key = r.ID, r.Key
-			return c.edit(r, req)
+			reply.Planned, err = c.edit(r, req)
+			return err
 		}, func(seq uint64, records []events.Audit) {
 			reply.Seq, reply.Revision = seq, seq
 			for _, a := range records {
@@ -93,61 +94,108 @@ func (c *commit) editable(req api.ReviewEdit) (r store.CandidateRecord, err erro
 	return r, err
 }
 
-func (c *commit) edit(r store.CandidateRecord, req api.ReviewEdit) error {
+func (c *commit) edit(r store.CandidateRecord, req api.ReviewEdit) (now api.Planned, err error) {
 	v, ok, err := c.sn.Version(r.DocID, r.Version)
 	if err != nil {
-		return err
+		return now, err
 	}
 	if !ok {
-		return fmt.Errorf("%w: version %d of the document of candidate %s is missing", store.ErrCorrupt, r.Version, r.ID)
+		return now, fmt.Errorf("%w: version %d of the document of candidate %s is missing", store.ErrCorrupt, r.Version, r.ID)
 	}
 	text, _, err := c.sn.Text(r.DocID, r.Version)
 	if err != nil {
-		return err
+		return now, err
 	}
-	e := editor{c: c, now: r.Candidate, chunks: v.Chunks, text: text}
+	s, err := c.desk.deps.Schemas.Schema(c.graph, 0)
+	if err != nil {
+		return now, err
+	}
+	e := editor{c: c, now: r.Candidate, chunks: v.Chunks, text: text, schema: s, ends: NewEnds(c.ctx, c.sn, s)}
 	if err := e.set(req.Set); err != nil {
-		return err
+		return now, err
 	}
 	if err := e.check(); err != nil {
-		return err
+		return now, err
+	}
+	if err := e.fits(r.Candidate); err != nil {
+		return now, err
 	}
 	var was seen
 	if err := was.add(c, &r); err != nil {
-		return err
+		return now, err
 	}
 	before := r.Candidate
 	r.Candidate = e.now
 	r.Edited = &store.Edited{Actor: strings.TrimSpace(req.Actor), Reason: req.Reason}
 	if err := c.txn.EditCandidate(c.ctx, r, text[r.Start:r.End]); err != nil {
-		return err
+		return now, err
+	}
+	// The plan is made of what the graph was before this commit, with the edited record in its place.
+	r.Quote = clipQuote(text[r.Start:r.End])
+	maker := c.desk.planner(c.ctx, c.graph, c.sn, e.ends)
+	maker.instead = &r
+	p, err := maker.plan(r.Key)
+	if err != nil {
+		return now, err
 	}
 	a, err := c.record(r.Key, r.ID, events.DecisionEdit, api.StatePending, api.StatePending, was)
 	if err != nil {
-		return err
+		return now, err
 	}
-	a.Edited, err = json.Marshal(changes(before, r.Candidate))
-	return err
+	now = planned(p)
+	a.Plan, a.Diff = now.Fingerprint, diff(before, r.Candidate)
+	a.Saw(was.evidence...)
+	if a.Original, err = json.Marshal(form(before)); err != nil {
+		return now, err
+	}
+	a.Edited, err = json.Marshal(form(r.Candidate))
+	return now, err
 }
 
-// changes are the fields of an edit that are other than before, for the record.
-func changes(was, now graph.Candidate) map[string]any {
-	out := map[string]any{}
+// clipQuote cuts a quote as the store does.
+func clipQuote(s string) string {
+	n := min(len(s), events.MaxAuditQuote)
+	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// edited is the form of a candidate that people can change, in the fields of set.
+type edited struct {
+	Kind         string `json:"kind"`
+	Label        string `json:"label"`
+	Text         string `json:"text"`
+	SourceText   string `json:"source_text,omitempty"`
+	SourceLabel  string `json:"source_label,omitempty"`
+	SourceEntity string `json:"source_entity,omitempty"`
+	TargetText   string `json:"target_text,omitempty"`
+	TargetLabel  string `json:"target_label,omitempty"`
+	TargetEntity string `json:"target_entity,omitempty"`
+	Start        int    `json:"start"`
+	End          int    `json:"end"`
+}
+
+func form(c graph.Candidate) edited {
+	return edited{c.Kind, c.Label, c.Text, c.SourceText, c.SourceLabel, c.SourceEntity, c.TargetText, c.TargetLabel, c.TargetEntity, c.Start, c.End}
+}
+
+// diff are the fields that an edit made other than they were, by name.
+func diff(was, now graph.Candidate) (out []events.AuditDiff) {
 	for _, f := range []struct {
 		name     string
 		was, now string
 	}{
-		{"label", was.Label, now.Label}, {"text", was.Text, now.Text}, {"source_text", was.SourceText, now.SourceText},
-		{"source_label", was.SourceLabel, now.SourceLabel}, {"source_entity", was.SourceEntity, now.SourceEntity},
-		{"target_text", was.TargetText, now.TargetText}, {"target_label", was.TargetLabel, now.TargetLabel},
-		{"target_entity", was.TargetEntity, now.TargetEntity},
+		{"label", was.Label, now.Label}, {"source_entity", was.SourceEntity, now.SourceEntity}, {"source_label", was.SourceLabel, now.SourceLabel},
+		{"source_text", was.SourceText, now.SourceText}, {"target_entity", was.TargetEntity, now.TargetEntity},
+		{"target_label", was.TargetLabel, now.TargetLabel}, {"target_text", was.TargetText, now.TargetText}, {"text", was.Text, now.Text},
 	} {
 		if f.was != f.now {
-			out[f.name] = clip(f.now)
+			out = append(out, events.AuditDiff{Field: f.name, Before: f.was, After: f.now})
 		}
 	}
 	if was.Start != now.Start || was.End != now.End {
-		out["start"], out["end"] = now.Start, now.End
+		out = append(out, events.AuditDiff{Field: "span", Before: []int{was.Start, was.End}, After: []int{now.Start, now.End}})
 	}
 	return out
 }
@@ -158,6 +206,8 @@ type editor struct {
 	now    graph.Candidate
 	chunks []graph.Chunk
 	text   string
+	schema *schema.Schema
+	ends   *Ends
 	shown  [2]bool // ends that are shown by the name of the entity that they were set to
 }
 
@@ -165,13 +215,11 @@ type editor struct {
 const maxField = 2000
 
 func (e *editor) set(fields map[string]any) error {
-	texts := map[string]*string{"label": &e.now.Label, "type": &e.now.Label, "text": &e.now.Text}
-	switch e.now.Kind {
-	case graph.KindEntity:
-		texts["name"] = &e.now.Text
-	case graph.KindProperty:
-		texts["value"] = &e.now.Text
+	fields, err := flat(e.now.Kind, fields)
+	if err != nil {
+		return err
 	}
+	texts := map[string]*string{"label": &e.now.Label, "text": &e.now.Text}
 	if e.now.Kind != graph.KindEntity {
 		texts["source_text"], texts["source_label"], texts["source_entity"] = &e.now.SourceText, &e.now.SourceLabel, &e.now.SourceEntity
 	}
@@ -179,13 +227,8 @@ func (e *editor) set(fields map[string]any) error {
 		texts["target_text"], texts["target_label"], texts["target_entity"] = &e.now.TargetText, &e.now.TargetLabel, &e.now.TargetEntity
 	}
 	spans := map[string]*int{"start": &e.now.Start, "end": &e.now.End}
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	ends := [2]graph.Candidate{e.now}
-	for _, name := range names {
+	was := e.now
+	for _, name := range sortedKeys(fields) {
 		switch {
 		case texts[name] != nil:
 			s, ok := fields[name].(string)
@@ -206,20 +249,38 @@ func (e *editor) set(fields map[string]any) error {
 			if err := e.is(fields[name]); err != nil {
 				return err
 			}
+		case name == "quote": // when the offsets are set
 		default:
-			known := []string{"start", "end"}
-			for k := range texts {
-				known = append(known, k)
-			}
-			if e.now.Kind == graph.KindEntity {
-				known = append(known, "entity")
-			}
-			slices.Sort(known)
-			return api.Errorf(400, "bad_value", "set: %.40q cannot be set; of %s candidates: %s", name, e.now.Kind, strings.Join(known, ", "))
+			return api.Errorf(400, "bad_value", "set: %.40q cannot be set; of %s candidates: %s", name, e.now.Kind, strings.Join(settable(e.now.Kind), ", "))
 		}
 	}
-	e.moved(ends[0])
+	if quote, ok := fields["quote"]; ok {
+		_, start := fields["start"]
+		_, end := fields["end"]
+		if err := e.quoted(quote, start || end); err != nil {
+			return err
+		}
+	}
+	e.moved(was)
 	return nil
+}
+
+// settable are the fields that an edit of a kind may have, sorted.
+func settable(kind string) []string {
+	out := []string{"type", "label", "text", "start", "end", "span", "quote"}
+	switch kind {
+	case graph.KindEntity:
+		out = append(out, "name", "entity", "matched_entity")
+	case graph.KindProperty:
+		out = append(out, "value", "properties")
+	default:
+		out = append(out, "target", "target_text", "target_label", "target_entity")
+	}
+	if kind != graph.KindEntity {
+		out = append(out, "endpoints", "source", "source_text", "source_label", "source_entity")
+	}
+	slices.Sort(out)
+	return out
 }
 
 // is makes an entity candidate the mention of a stored entity.
@@ -252,12 +313,8 @@ func (e *editor) moved(was graph.Candidate) {
 
 // check validates the edited form: labels that can be declared, names that are some, ends that are there, evidence that slices.
 func (e *editor) check() error {
-	n := &e.now
-	s, err := e.c.desk.deps.Schemas.Schema(e.c.graph, 0)
-	if err != nil {
-		return err
-	}
-	if why := (&Ends{schema: s}).label(&store.CandidateRecord{Candidate: *n}); why != "" {
+	n, s := &e.now, e.schema
+	if why := e.ends.label(&store.CandidateRecord{Candidate: *n}); why != "" {
 		return api.Errorf(400, "bad_value", "set: label: %s", strings.TrimPrefix(why, api.LabelRefused+": "))
 	}
 	for name, label := range map[string]string{"source_label": n.SourceLabel, "target_label": n.TargetLabel} {

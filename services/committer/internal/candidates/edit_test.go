@@ -8,7 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
 )
+
+func encoded(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
+}
 
 func (r *room) edit(id string, set map[string]any) (api.CandidateEdited, error) {
 	// As JSON gives it: numbers are floats.
@@ -36,7 +44,11 @@ func TestEdit(t *testing.T) {
 	require.Equal(t, was.Candidate, r.record("a", ark).Edited.Original, "the original stays the first one")
 	_, trail := r.events()
 	require.Equal(t, []string{"edit", "eva", "typo", done.Record}, []string{trail[0].Decision, trail[0].Actor, trail[0].Reason, trail[0].Record})
-	require.JSONEq(t, `{"label":"Ship","text":"HMS Ark","start":16,"end":23}`, string(trail[0].Edited))
+	require.JSONEq(t, `{"kind":"entity","label":"Sihp","text":"Ark","start":4,"end":7}`, string(trail[0].Original))
+	require.JSONEq(t, `{"kind":"entity","label":"Ship","text":"HMS Ark","start":16,"end":23}`, string(trail[0].Edited))
+	require.Equal(t, `[{"field":"label","before":"Sihp","after":"Ship"},{"field":"text","before":"Ark","after":"HMS Ark"},{"field":"span","before":[4,7],"after":[16,23]}]`, encoded(t, trail[0].Diff))
+	require.Equal(t, []events.AuditEvidence{{Document: "a", Version: 1, Start: 4, End: 7, Quote: "Ark"}}, trail[0].Evidence)
+	require.Equal(t, done.Fingerprint, trail[0].Plan)
 	require.Contains(t, string(trail[0].Item), `"label":"Sihp"`)
 	verbs, _ := r.events()
 	require.Equal(t, []string{"proposed entity|sihp|ark a", "proposed entity|sihp|ark a", "proposed entity|sihp|ark a"}, verbs)
@@ -110,6 +122,11 @@ func TestRefusedEdits(t *testing.T) {
 		"in a rune": {map[string]any{"start": 12, "end": 16}, "400 bad_value"},
 		"blank":     {map[string]any{"start": 3, "end": 4}, "400 bad_value"},
 		"an entity": {map[string]any{"entity": "x"}, "404 entity_not_found"},
+		"no quote":  {map[string]any{"quote": "Cy"}, "400 bad_value"},
+		"not there": {map[string]any{"quote": "Bo", "span": []int{0, 3}}, "400 bad_value"},
+		"twice":     {map[string]any{"type": "A", "label": "B"}, "400 bad_value"},
+		"ends":      {map[string]any{"endpoints": map[string]any{"source": map[string]any{"text": "x"}}}, "400 bad_value"},
+		"no object": {map[string]any{"span": 3}, "400 bad_value"},
 	} {
 		require.Equal(t, c.want, r.refused(func() error { _, err := r.edit(id, c.set); return err }), name)
 	}

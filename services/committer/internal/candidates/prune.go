@@ -187,7 +187,10 @@ func (p *pruning) forget(c *commit, key, state string) error {
 	p.show(key)
 	p.moved += n
 	p.at.Reply.Deleted += n
-	_, err = c.record(key, item.id(), events.DecisionPrune, state, "", item)
+	a, err := c.record(key, item.id(), events.DecisionPrune, state, "", item)
+	if err == nil {
+		a.Saw(item.evidence...)
+	}
 	return err
 }
 

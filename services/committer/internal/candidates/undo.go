@@ -33,6 +33,7 @@ func (d *Desk) Undo(ctx context.Context, graph string, req api.CandidatesUndo) (
 			a, err := c.record(r.Key, item.id(), events.DecisionUndo, api.StateRejected, "", item)
 			if err == nil {
 				a.Undoes = r.Record
+				a.Saw(item.evidence...)
 			}
 			return err
 		}, func(seq uint64, records []events.Audit) {

@@ -195,6 +195,7 @@ func (w *deciding) decide(r *reader) error {
 	}
 	w.note(g.Key, x.ID, x.state, x.settled(&then, keys))
 	w.record.Plan, w.record.Value = now.Fingerprint, then.Value
+	w.record.Saw(audit.Seen(now.Plan)...)
 	w.record.Item, err = seen(&x)
 	return err
 }
@@ -297,7 +298,7 @@ func (w *deciding) undo(r *reader) error {
 		return err
 	}
 	w.note(rec.Key, rec.ItemID, was, now)
-	w.record.Undoes, w.record.Item = rec.Record, rec.Item
+	w.record.Undoes, w.record.Item, w.record.Evidence = rec.Record, rec.Item, rec.Evidence
 	return nil
 }
 

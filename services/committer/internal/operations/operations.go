@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,15 +16,30 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
-// space of the store that belongs to this package: verb 0 request id → operation.
+// space of the store that belongs to this package: verb 0 request id → operation; what people decide is under one verb, Decisions.
 const space = byte('I')
+
+// Decisions is the name that all verbs share by which people decide: a request id names one decision, whatever it is about.
+const Decisions = "review"
+
+// decides are the ends of those verbs.
+var decides = map[string]bool{"decide": true, "edit": true, "prune": true, "undo": true, "convert": true}
+
+// shared is the name under which a verb's requests are remembered.
+func shared(verb string) string {
+	if noun, last, _ := strings.Cut(verb, "."); noun != "" && decides[last] {
+		return Decisions
+	}
+	return verb
+}
 
 // MaxID is the most bytes of a request id.
 const MaxID = 128
 
 // operation is the stored reply of a request that named its intent.
 type operation struct {
-	Body  string          `json:"body"` // SHA-256 of the request
+	Body  string          `json:"body"` // SHA-256 of the request, of a decision with its verb
+	Verb  string          `json:"verb,omitempty"`
 	Reply json.RawMessage `json:"reply,omitempty"`
 	// State is how far a request of several commits got; Reply is absent until its end.
 	State json.RawMessage `json:"state,omitempty"`
@@ -120,8 +136,40 @@ func newOperation(verb, id string, req any) (operation, []byte, error) {
 	if err != nil {
 		return operation{}, nil, fmt.Errorf("%s: %w", verb, err)
 	}
+	name := shared(verb)
+	if name != verb {
+		b = append([]byte(verb+"\x00"), b...)
+	}
 	sum := sha256.Sum256(b)
-	return operation{Body: hex.EncodeToString(sum[:])}, append(append([]byte(verb), 0), id...), nil
+	return operation{Body: hex.EncodeToString(sum[:]), Verb: verb}, append(append([]byte(name), 0), id...), nil
+}
+
+// Status says how far a decision got that named its intent.
+type Status struct {
+	Verb string
+	Done bool
+	// Reply of a decision that is done; of another one the state that its last commit left.
+	Reply json.RawMessage
+}
+
+// Decision looks a decision up by its request id; ok is false where none was remembered.
+func (o *Operations) Decision(graph, id string) (s Status, ok bool, err error) {
+	if id == "" || len(id) > MaxID {
+		return s, false, nil
+	}
+	b, err := o.st.Get(graph, space, append(append([]byte(Decisions), 0), id...))
+	if err != nil || b == nil {
+		return s, false, err
+	}
+	var op operation
+	if err := json.Unmarshal(b, &op); err != nil {
+		return s, false, fmt.Errorf("operation %s: %w", id, err)
+	}
+	s = Status{Verb: op.Verb, Done: op.Reply != nil, Reply: op.Reply}
+	if !s.Done {
+		s.Reply = op.State
+	}
+	return s, true, nil
 }
 
 func (op operation) rows(graph, verb string, key []byte, reply, state any, done bool) ([]store.Op, error) {
@@ -147,7 +195,7 @@ func (op operation) again(stored []byte, id string, reply, state any) (done bool
 		return false, fmt.Errorf("operation %s: %w", id, err)
 	}
 	if was.Body != op.Body {
-		return false, api.Errorf(409, "operation_reused", "request_id %q was used for another body", id)
+		return false, api.Errorf(409, "operation_reused", "request_id %q was used for another body: give this one an id of its own", id)
 	}
 	from, into := was.Reply, reply
 	if was.Reply == nil {

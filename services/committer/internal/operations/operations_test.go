@@ -185,3 +185,46 @@ func TestSteps(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, s.Done, "without an id nothing is remembered")
 }
+
+// Decisions share their ids, whatever they are about; how far one got is told by its id.
+func TestDecisionsShareTheirIDs(t *testing.T) {
+	st := open(t, t.TempDir())
+	defer func() { require.NoError(t, st.Close()) }()
+	st.Graph("g", true)
+	o := operations.New(st)
+	var reply int
+	do := func(verb string) error {
+		return o.Once(t.Context(), "g", verb, "one", request{1}, &reply, func() ([]store.Op, error) { reply = len(verb); return nil, nil })
+	}
+	require.NoError(t, do("candidates.decide"))
+	require.NoError(t, do("candidates.decide"))
+	for _, verb := range []string{"matches.decide", "conflicts.decide", "stale.decide", "candidates.edit", "candidates.prune", "candidates.undo", "candidates.convert"} {
+		var e *api.Error
+		require.ErrorAs(t, do(verb), &e, verb)
+		require.Equal(t, []any{409, "operation_reused"}, []any{e.Status, e.Code})
+	}
+	require.NoError(t, do("candidates.patch"), "what decides nothing has ids of its own")
+	s, ok, err := o.Decision("g", "one")
+	require.NoError(t, err)
+	require.Equal(t, []any{true, "candidates.decide", true, "17"}, []any{ok, s.Verb, s.Done, string(s.Reply)})
+
+	broken, state := errors.New("broken"), 0
+	err = o.Steps(t.Context(), "g", "candidates.prune", "two", request{}, &reply, &state, func(remember func(bool) ([]store.Op, error)) (bool, error) {
+		if state == 2 {
+			return false, broken
+		}
+		state++
+		ops, err := remember(false)
+		require.NoError(t, err)
+		return false, st.Write(t.Context(), ops, true)
+	})
+	require.ErrorIs(t, err, broken)
+	s, ok, err = o.Decision("g", "two")
+	require.NoError(t, err)
+	require.Equal(t, []any{true, "candidates.prune", false, "2"}, []any{ok, s.Verb, s.Done, string(s.Reply)})
+	for _, id := range []string{"", "three", string(make([]byte, operations.MaxID+1))} {
+		_, ok, err = o.Decision("g", id)
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+}

@@ -123,6 +123,8 @@ func (r *reader) decide(txn *store.Txn, graphName string, req api.StaleDecide) (
 	if withdraw {
 		rec.After = api.StateApproved
 	}
+	rec.Plan = req.Fingerprint
+	rec.Saw(audit.Seen(p)...)
 	rec.Item, err = json.Marshal(seen{it.StaleItem, it.doc.Meta.Key, it.said(), it.others, req.Fingerprint})
 	return rec, err
 }
@@ -158,5 +160,5 @@ func (r *reader) undo(trail audit.Trail, txn *store.Txn, record string) (rec eve
 	} else if err != nil {
 		return rec, err
 	}
-	return events.Audit{Key: was.Key, ItemID: was.ItemID, Decision: events.DecisionUndo, Undoes: was.Record, Before: was.After, After: api.StatePending, Item: was.Item}, nil
+	return events.Audit{Key: was.Key, ItemID: was.ItemID, Decision: events.DecisionUndo, Undoes: was.Record, Before: was.After, After: api.StatePending, Item: was.Item, Evidence: was.Evidence}, nil
 }
