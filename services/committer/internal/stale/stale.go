@@ -124,6 +124,13 @@ func (it *item) confidence() float64 {
 	return graph.Round6(best)
 }
 
+func (it *item) reason() string {
+	if it.doc.Open {
+		return "not_stated"
+	}
+	return "document_deleted"
+}
+
 // place says where an item stands in the list: those that most documents state first.
 func (it *item) place() api.Place {
 	return api.Place{Count: it.others + 1, Confidence: it.confidence(), Key: it.key(), State: api.StatePending}
@@ -140,7 +147,7 @@ func (it *item) said() string {
 func (r *reader) group(it *item) (api.Group, error) {
 	g := api.Group{
 		Key: it.key(), Kind: api.KindStale, Label: it.label(), Text: it.said(), SourceText: it.names[0], SourceLabel: it.Kept.Ends[0].Label,
-		Reasons: []string{"not_stated"}, State: api.StatePending, Count: it.others + 1, Confidence: it.confidence(), Documents: it.others + 1,
+		Reasons: []string{it.reason()}, State: api.StatePending, Count: it.others + 1, Confidence: it.confidence(), Documents: it.others + 1,
 		IDs: []string{it.ID}, Revision: it.Seq,
 	}
 	if it.relation() {

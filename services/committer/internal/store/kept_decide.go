@@ -8,14 +8,14 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 )
 
-// DecideStale ends the question about a kept fact of an open document: its support is withdrawn, or stays. ErrBadChange says that nothing
-// waits.
-func (t *Txn) DecideStale(ctx context.Context, docID, fact string, withdraw bool, d Decision) (DocResult, error) {
+// DecideStale ends the question about a kept fact of a document: its support is withdrawn, or stays. ErrBadChange says that nothing waits.
+func (t *Txn) DecideStale(ctx context.Context, x StaleItem, withdraw bool, d Decision) (DocResult, error) {
+	docID, fact := x.Doc, x.Fact
 	if err := t.lock(); err != nil {
 		return DocResult{}, err
 	}
 	defer t.unlock()
-	res, err := t.decideStale(docID, fact, func(list []Kept, i int) ([]Kept, error) {
+	res, err := t.decideStale(docID, fact, x.Gone, func(list []Kept, i int) ([]Kept, error) {
 		if i < 0 || !list[i].Asked {
 			return nil, badChange(docID, "nobody is asked about fact %s", fact)
 		}
@@ -40,14 +40,14 @@ func (t *Txn) DecideStale(ctx context.Context, docID, fact string, withdraw bool
 	return res, t.flushIfFull(ctx)
 }
 
-// AskAgain takes a decision about a stale fact back: what was kept waits again. ErrBadChange says that it cannot: the document is not open,
-// states the fact, or waits already.
+// AskAgain takes a decision about a stale fact back: what was kept waits again. ErrBadChange says that it cannot: the document was deleted
+// since, states the fact, or waits already.
 func (t *Txn) AskAgain(ctx context.Context, x StaleItem) (DocResult, error) {
 	if err := t.lock(); err != nil {
 		return DocResult{}, err
 	}
 	defer t.unlock()
-	res, err := t.decideStale(x.Doc, x.Fact, func(list []Kept, i int) ([]Kept, error) {
+	res, err := t.decideStale(x.Doc, x.Fact, x.Gone, func(list []Kept, i int) ([]Kept, error) {
 		list = slices.Clone(list)
 		if i < 0 {
 			i = len(list)
@@ -83,8 +83,9 @@ func (t *Txn) forgetStale(docID, fact string) error {
 	return err
 }
 
-// decideStale changes what an open document keeps; at is the place of the fact, -1 when it is not kept.
-func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) ([]Kept, error)) (res DocResult, err error) {
+// decideStale changes what is kept of a document; at is the place of the fact, -1 when it is not kept. gone is the last version of a document
+// that was deleted when the question arose.
+func (t *Txn) decideStale(docID, fact string, gone int, change func(list []Kept, at int) ([]Kept, error)) (res DocResult, err error) {
 	doc, err := mustID(docID)
 	if err != nil {
 		return res, err
@@ -93,10 +94,15 @@ func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) (
 	if err != nil {
 		return res, err
 	}
-	if !d.Open {
+	var st Stated
+	switch {
+	case d.Open:
+		st, err = t.stated(doc, d.Version)
+	case d.Version == 0 || gone != d.Version: // a deletion since withdrew it, or asked itself
 		return res, badChange(docID, "the document is not open")
+	default:
+		st, err = t.left(doc)
 	}
-	st, err := t.stated(doc, d.Version)
 	if err != nil {
 		return res, err
 	}
@@ -139,7 +145,12 @@ func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) (
 	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
 		return res, err
 	}
-	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {
+	if d.Open {
+		err = t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st)
+	} else {
+		err = t.putLeft(doc, st)
+	}
+	if err != nil {
 		return res, err
 	}
 	d.Revision++

@@ -265,10 +265,14 @@ func (v *verifier) stated(k key, doc id, d Doc, ver Version, text string, st Sta
 	if !open {
 		return nil
 	}
-	if err := v.kept(k, doc, d, ver, st); err != nil {
+	if err := v.kept(k, doc, d, st); err != nil {
 		return err
 	}
-	here := side{version: ver.Version, date: d.Date()}
+	return v.supported(doc, d, side{version: ver.Version, date: d.Date()}, f)
+}
+
+// supported asks for the support rows of what a document states and keeps.
+func (v *verifier) supported(doc id, d Doc, here side, f *docFacts) error {
 	for e, x := range f.ents {
 		if err := v.expect(v.sn.key(spaceMention).id(e).id(doc), encodeMentions(&MentionSupport{Version: here.at(x.version), Spans: x.spans})); err != nil {
 			return err
@@ -413,8 +417,11 @@ func (v *verifier) index() error {
 		return err
 	}
 	for _, space := range []byte{spaceText, spaceAssert} {
-		err := v.each(v.sn.key(space), func(k key, r *keyReader, _ []byte) error {
+		err := v.each(v.sn.key(space), func(k key, r *keyReader, val []byte) error {
 			doc, n := r.id(), int(r.u32())
+			if space == spaceAssert && n == 0 {
+				return v.left(k, doc, val)
+			}
 			ok, err := v.has(versionKey(v.sn.g.id, doc, n))
 			if err == nil && !ok {
 				v.problem(k, "its version is missing")

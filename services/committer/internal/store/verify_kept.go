@@ -1,7 +1,38 @@
 package store
 
-// kept checks what an open version kept of earlier ones: its quotes slice from their texts, and what waits has an item.
-func (v *verifier) kept(k key, doc id, d Doc, ver Version, st Stated) error {
+// left checks what is kept of a document that is not open.
+func (v *verifier) left(k key, doc id, val []byte) error {
+	st, err := decodeStated(val)
+	if err != nil {
+		return err
+	}
+	d, ok, err := v.doc(doc)
+	if err != nil {
+		return err
+	}
+	if !ok || d.Open || len(st.Kept) == 0 || len(st.Chunks) > 0 || len(st.Entities) > 0 {
+		v.problem(k, "it is of a document that is not deleted, or keeps nothing, or states more (open: %t, %d kept)", d.Open, len(st.Kept))
+		return nil
+	}
+	for _, x := range st.Kept {
+		if x.Version < 1 {
+			v.problem(k, "what is kept is of version %d", x.Version)
+			return nil
+		}
+	}
+	f, err := factsOfStated(st)
+	if err != nil {
+		v.problem(k, "%v", err)
+		return nil
+	}
+	if err := v.kept(k, doc, d, st); err != nil {
+		return err
+	}
+	return v.supported(doc, d, side{}, f)
+}
+
+// kept checks what is kept of a document's earlier versions: its quotes slice from their texts, and what waits has an item.
+func (v *verifier) kept(k key, doc id, d Doc, st Stated) error {
 	for i := range st.Kept {
 		x := &st.Kept[i]
 		fact, err := x.FactID()
@@ -93,17 +124,25 @@ func (v *verifier) stale() error {
 	})
 }
 
-// asks says whether a document's open version asks about a fact.
+// supporting is the row by which a document supports facts now.
+func (v *verifier) supporting(doc id, d Doc) key {
+	if !d.Open {
+		return leftKey(v.sn.g.id, doc)
+	}
+	return v.sn.key(spaceAssert).id(doc).u32(uint32(d.Version))
+}
+
+// asks says whether a document asks about a fact.
 func (v *verifier) asks(x StaleItem) (yes bool, err error) {
 	doc, ok := parseID(x.Doc)
 	if !ok {
 		return false, nil
 	}
 	d, ok, err := v.doc(doc)
-	if err != nil || !ok || !d.Open {
+	if err != nil || !ok {
 		return false, err
 	}
-	_, err = v.get(v.sn.key(spaceAssert).id(doc).u32(uint32(d.Version)), func(b []byte) error {
+	_, err = v.get(v.supporting(doc, d), func(b []byte) error {
 		st, err := decodeStated(b)
 		for i := range st.Kept {
 			fact, e := st.Kept[i].FactID()

@@ -175,7 +175,7 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		v    []byte
 		want string
 	}{
-		{k(spaceMention).id(ada).id(gone), encodeMentions(&MentionSupport{Version: 1}), "is not open"},
+		{k(spaceMention).id(ada).id(gone), encodeMentions(&MentionSupport{Version: 1}), "does not state it"},
 		{k(spaceMention).id(stranger).id(doc), encodeMentions(&MentionSupport{Version: 1}), "document a does not state it"},
 		{k(spaceEvidence).id(stranger).id(doc), evidence, "document a does not state it"},
 		{k(spaceProp).id(ada).str("year").str("n7").id(doc), evidence, "document a does not state it"},
