@@ -53,6 +53,8 @@ type Audit struct {
 	Item json.RawMessage `json:"item,omitempty"`
 	// Edited is what an edit made of it.
 	Edited json.RawMessage `json:"edited,omitempty"`
+	// Set is what an edit was asked to set, whole: with it the edit can be made again.
+	Set json.RawMessage `json:"set,omitempty"`
 	// Policy is what an automatic decision went by; absent where somebody decided.
 	Policy *AuditPolicy `json:"policy,omitempty"`
 	Seq    uint64       `json:"commit_seq"`

@@ -126,7 +126,10 @@ func (c *commit) edit(r store.CandidateRecord, req api.ReviewEdit) error {
 	if err != nil {
 		return err
 	}
-	a.Edited, err = json.Marshal(changes(before, r.Candidate))
+	if a.Edited, err = json.Marshal(changes(before, r.Candidate)); err != nil {
+		return err
+	}
+	a.Set, err = json.Marshal(req.Set)
 	return err
 }
 
