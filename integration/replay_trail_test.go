@@ -47,11 +47,11 @@ func (c *cluster) trail(graph string) []events.Audit {
 	}
 }
 
-// quiet waits until nothing follows the graph's commits any more: names are compared, the policy has decided. It returns the sequence, and
+// still waits until nothing follows the graph's commits any more: names are compared, the policy has decided. It returns the sequence, and
 // demands that verify finds nothing.
-func (c *cluster) quiet(graph string, policy bool) (seq uint64) {
+func (c *cluster) still(graph string, policy bool) (seq uint64) {
 	c.t.Helper()
-	testkit.AwaitFor(c.t, time.Minute, "graph "+graph+" is quiet", func() bool {
+	testkit.AwaitFor(c.t, time.Minute, "graph "+graph+" stands still", func() bool {
 		v := ask[api.VerifyReply](c, graph, "query.verify", nil)
 		require.Empty(c.t, v.Problems, graph)
 		if len(v.Unchecked) > 0 || policy && ask[api.ReviewPolicyReply](c, graph, "review.policy", map[string]any{"limit": 1}).Decided > 0 {
@@ -94,7 +94,7 @@ func replayed(f *fleet, graph string, all []hearing, trail []events.Audit, marks
 			r.decide(trail[:n])
 			trail = trail[n:]
 		}
-		f.quiet(graph, false)
+		f.still(graph, false)
 		if got := f.exported(graph, 0); got != m.export {
 			require.Equal(f.t, m.export, got, "the replay parts from the graph %s at commit %d, behind: %s", graph, m.seq, m.what)
 		}

@@ -43,7 +43,7 @@ var grown = [2]string{"  Event: {}\n  Location: {}", `  LOCATED_IN: {patterns: [
 var reviews = []string{
 	"stale: review", "stale: keep", "stale: withdraw",
 	`stale: review, manual: [{deletes: true, kind: relation}]`,
-	`stale: withdraw, manual: [{deletes: true}], auto_reject: [{kind: relation, label: WORKS_FOR, reason: assertion_kind, max_confidence: 0.75}]`,
+	`stale: withdraw, manual: [{deletes: true}], auto_reject: [{kind: relation, label: WORKS_FOR, reason: assertion_kind}]`,
 	`stale: keep, auto_accept: [{kind: entity, label: Event}, {kind: relation, label: WORKS_FOR, reason: assertion_kind}], auto_reject: [{kind: entity, label: Location}]`,
 	`stale: review, manual: [{kind: relation, label: WORKS_FOR}]`,
 }
@@ -64,11 +64,12 @@ type history struct {
 	crash func()
 	// crashes is how often of a hundred something is done it happens.
 	crashes int
-	seen    map[string]int // what happened, by kind: shared by histories
+	seen    map[string]int // what happened, by kind
 
 	all    []hearing
 	marks  []standing
-	schema [2]int // grown or not, review section
+	texts  map[string][]string // that each document ever had
+	schema [2]int              // grown or not, review section
 	n      int    // operations
 }
 
@@ -97,6 +98,7 @@ var operations = []operation{
 // run does n random things.
 func (h *history) run(n int) {
 	h.t.Helper()
+	h.texts = map[string][]string{}
 	h.putGuildhall(0, 0)
 	for range n {
 		total := 0
@@ -117,7 +119,7 @@ func (h *history) run(n int) {
 
 func (h *history) mark(what string) {
 	h.t.Helper()
-	seq := h.quiet(h.g, true)
+	seq := h.still(h.g, true)
 	h.marks = append(h.marks, standing{seq, h.canonical(), what})
 }
 
@@ -177,6 +179,10 @@ func (h *history) write() {
 		for range 1 + h.rng.IntN(5) {
 			text += h.sentence() + " "
 		}
+		if was := h.texts[k]; len(was) > 0 && h.rng.IntN(4) == 0 {
+			text = h.pick(was) // again, be it what is there, or what was there before or behind another
+		}
+		h.texts[k] = append(h.texts[k], text)
 		d := doc(k, strings.TrimSpace(text))
 		if h.rng.IntN(6) == 0 { // perhaps before what is there: superseded
 			d["source_updated_at"] = fmt.Sprintf("2001-01-%02dT00:00:00Z", 1+h.rng.IntN(28))
@@ -210,6 +216,7 @@ func (h *history) ingest(event map[string]any) api.JobStatus {
 	event["job"] = fmt.Sprintf("op-%d", h.n)
 	job := h.publish(h.g, event)
 	if h.falls() {
+		h.moment(20)
 		h.crash()
 	}
 	s := h.committed(h.g, []string{job})[0]
@@ -226,6 +233,12 @@ func (h *history) falls() bool {
 	return true
 }
 
+// moment lets up to some milliseconds pass, so that a crash meets the work anywhere.
+func (h *history) moment(most int) {
+	timer := time.NewTimer(time.Duration(h.rng.IntN(1000*most)) * time.Microsecond)
+	<-timer.C
+}
+
 // does sends a request that changes something; a crash on its way is answered by the same request again.
 func does[R any](h *history, verb string, req any) (r R, ok bool) {
 	h.t.Helper()
@@ -239,8 +252,7 @@ func does[R any](h *history, verb string, req any) (r R, ok bool) {
 		var lost R
 		_ = h.conn.Request(ctx, "factmill."+h.g+"."+verb, req, &lost) // whatever comes of it, the request is sent again
 	}()
-	timer := time.NewTimer(time.Duration(h.rng.IntN(4000)) * time.Microsecond)
-	<-timer.C
+	h.moment(4)
 	h.crash()
 	lose()
 	<-first
@@ -348,7 +360,7 @@ func (h *history) convert() {
 	}
 	if h.schema[0] == 0 && h.rng.IntN(4) > 0 {
 		h.putGuildhall(1, h.schema[1])
-		h.quiet(h.g, true)
+		h.still(h.g, true)
 	}
 	r, _ := does[api.ConvertReport](h, "review.convert", api.ReviewConvert{Patch: &p, Actor: "eva", RequestID: h.request()})
 	h.seen["converted relations"] += r.CreatedRelations + r.JoinedRelations
@@ -411,11 +423,23 @@ func (h *history) staleFact() {
 
 func (h *history) undo() {
 	h.t.Helper()
-	if log := h.trail(h.g); len(log) > 0 {
-		a := log[h.rng.IntN(len(log))]
-		if h.rng.IntN(2) == 0 { // the later ones stand more often
-			a = log[len(log)-1-h.rng.IntN(min(3, len(log)))]
+	log := slices.DeleteFunc(h.trail(h.g), func(a events.Audit) bool {
+		switch a.Decision {
+		case events.DecisionApprove, events.DecisionEdit, events.DecisionPrune, events.DecisionConvert, events.DecisionUndo:
+			return h.rng.IntN(10) > 0 // there is nothing to take back
 		}
+		return false
+	})
+	var kinds []string
+	for _, a := range log {
+		if !slices.Contains(kinds, a.Kind) {
+			kinds = append(kinds, a.Kind)
+		}
+	}
+	if len(kinds) > 0 {
+		kind := h.pick(kinds)
+		log = slices.DeleteFunc(log, func(a events.Audit) bool { return a.Kind != kind })
+		a := log[len(log)-1-h.rng.IntN(min(3, len(log)))]
 		does[api.DecideReply](h, "review.undo", api.ReviewUndo{Decision: a.Record, Actor: "eva", RequestID: h.request()})
 	}
 }

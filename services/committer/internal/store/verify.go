@@ -171,7 +171,7 @@ func (v *verifier) checkKey(k, val []byte) {
 	v.reply.Checked[kinds[space]]++
 	switch space {
 	case spaceCurrent:
-		if len(k) != headLen || len(val) != 8 || !v.reached(binary.BigEndian.Uint64(val)) {
+		if len(k) != headLen || len(val) != 8 || binary.BigEndian.Uint64(val) < v.sn.seq || !v.reached(binary.BigEndian.Uint64(val)) {
 			v.problem(k, "the current sequence is not what the store works with")
 		}
 	case spaceJournal:
@@ -204,8 +204,7 @@ func (v *verifier) checkKey(k, val []byte) {
 			v.problem(k, "a malformed key")
 			return
 		}
-		// A commit under way writes at the sequence that follows the current one.
-		if seq > v.sn.g.current.Load()+1 || seq > v.sn.seq && !v.sn.s.writing(v.sn.g) {
+		if seq > v.sn.seq && !v.reached(seq) {
 			v.problem(k, "a row above the current sequence %d", v.sn.seq)
 		}
 		if _, err := unseal(base, val); err != nil {
@@ -214,11 +213,12 @@ func (v *verifier) checkKey(k, val []byte) {
 	}
 }
 
-// reached says whether the row of the current sequence can be this one: a commit may end while the rows are read.
+// reached says whether rows of a sequence can be there: a commit under way writes at the one that follows the current one, and may end while
+// rows are read.
 func (v *verifier) reached(seq uint64) bool {
-	writing := v.sn.s.writing(v.sn.g)
+	writing := v.sn.s.writing(v.sn.g) // before the look at what is current: what ended in between is
 	now := v.sn.g.current.Load()
-	return seq == v.sn.seq || seq > v.sn.seq && (seq <= now || writing && seq == now+1)
+	return seq <= now || writing && seq == now+1
 }
 
 // writing says whether a commit of a graph is under way, or was a moment ago.
