@@ -70,7 +70,7 @@ type history struct {
 	marks  []standing
 	texts  map[string][]string // that each document ever had
 	schema [2]int              // grown or not, review section
-	n      int    // operations
+	n      int                 // operations
 }
 
 // operation is one kind of thing that happens.

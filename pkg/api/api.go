@@ -54,6 +54,7 @@ var Codes = map[string]string{
 	"entry_not_found":         "404: the registry has no such entry",
 	"job_id_taken":            "409: another document event used this job id",
 	"operation_reused":        "409: request_id was used for another body",
+	"already_decided":         "409: somebody decided about the item meanwhile; details.state and details.actor say what and who",
 	"stale_revision":          "409: the item moved since it was looked at",
 	"stale_plan":              "409: what the decision would do is not what was looked at; details.plan and details.fingerprint are those of now",
 	"external_id_taken":       "409: another entry of the type has this external id; details.problems names it",

@@ -232,9 +232,24 @@ func (r *reader) find(graphName, id, key string) (it item, err error) {
 		return it, err
 	}
 	if !ok {
-		return it, notFound(graphName, id)
+		return it, r.gone(graphName, strings.ToLower(id))
 	}
 	return r.item(x)
+}
+
+// gone says why an item does not wait.
+func (r *reader) gone(graphName, id string) error {
+	d, ok, err := r.sn.StaleDecided(id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return notFound(graphName, id)
+	}
+	done := map[string]string{api.StateApproved: "withdrawn", api.StateRejected: "kept"}[d.State]
+	e := api.Errorf(409, "already_decided", "%s was %s by %.100s in commit %d: undo that decision to decide anew", d.Key, done, d.Actor, d.Seq)
+	e.Details = map[string]any{"key": d.Key, "state": d.State, "decision": done, "actor": d.Actor, "revision": d.Seq}
+	return e
 }
 
 func notFound(graphName, what string) error {

@@ -27,7 +27,7 @@ type StaleFact struct {
 	Assertions []string
 	Extractors []string
 	Scope      []string // of the document
-	Decided    bool     // a person made it a fact
+	Decided    bool     // a person made it a fact, kept it before, or chose the value
 	Kept       bool     // it was kept before; what was decided then stands, unless the answer is to withdraw it
 	Deleted    bool     // the document goes, not a statement of it
 }
@@ -286,6 +286,12 @@ func (a *application) keep(list []Kept, k Kept, fact string, decided, gone bool)
 	scope := a.c.Meta.Scope
 	if gone {
 		scope = a.d.Meta.Scope // a delete says no more than the key
+	}
+	if !decided {
+		var err error
+		if decided, err = a.t.ruledFor(a.d.Meta.ID, fact, &k); err != nil {
+			return list, err
+		}
 	}
 	verdict := StaleWithdraw
 	if a.c.Stale != nil {

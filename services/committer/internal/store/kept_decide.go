@@ -24,7 +24,7 @@ func (t *Txn) DecideStale(ctx context.Context, x StaleItem, withdraw bool, d Dec
 			d.State = api.StateApproved
 		}
 		d.Key, d.Kind, d.Seq, d.At = StaleKey(docID, fact), "stale", t.seq, t.at
-		if err := t.putJSON(newKey(t.g.id, spaceDecision).str(d.Key), d); err != nil {
+		if err := t.putStale(docID, fact, &d); err != nil {
 			return nil, err
 		}
 		if withdraw {
@@ -74,13 +74,47 @@ func (t *Txn) AskAgain(ctx context.Context, x StaleItem) (DocResult, error) {
 }
 
 // forgetStale drops the decision about a stale fact.
-func (t *Txn) forgetStale(docID, fact string) error {
-	k := StaleKey(docID, fact)
+func (t *Txn) forgetStale(doc, fact string) error {
+	k := StaleKey(doc, fact)
 	_, ok, err := t.decision(k)
 	if err == nil && ok {
-		t.put(newKey(t.g.id, spaceDecision).str(k), nil)
+		err = t.putStale(doc, fact, nil)
 	}
 	return err
+}
+
+// putStale stores the decision about a stale fact, nil: none, and the row by which the item's id leads to it.
+func (t *Txn) putStale(doc, fact string, d *Decision) error {
+	k := newKey(t.g.id, spaceDecision).str(StaleKey(doc, fact))
+	ik, err := staleIDKey(t.g.id, doc, fact)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		t.put(k, nil)
+		t.put(ik, nil)
+		return nil
+	}
+	t.put(ik, []byte(doc+"|"+fact))
+	return t.putJSON(k, d)
+}
+
+func staleIDKey(g uint32, doc, fact string) (key, error) {
+	v, err := mustID(StaleID(doc, fact))
+	return newKey(g, spaceStaleID).id(v), err
+}
+
+// StaleDecided is the decision about a stale fact by the id of its item; ok is false when none stands.
+func (sn *Snapshot) StaleDecided(itemID string) (d Decision, ok bool, err error) {
+	v, valid := parseID(itemID)
+	if !valid {
+		return d, false, nil
+	}
+	at := ""
+	if ok, err = sn.get(sn.key(spaceStaleID).id(v), func(b []byte) error { at = string(b); return nil }); err != nil || !ok {
+		return d, false, err
+	}
+	return sn.Decision("stale|" + at)
 }
 
 // decideStale changes what is kept of a document; at is the place of the fact, -1 when it is not kept. gone is the last version of a document
@@ -145,6 +179,8 @@ func (t *Txn) decideStale(docID, fact string, gone int, change func(list []Kept,
 	if err := t.diff(doc, side{d.Version, d.Date(), was}, side{d.Version, d.Date(), now}, &res); err != nil {
 		return res, err
 	}
+	d.Revision++
+	st.Revision = d.Revision
 	if d.Open {
 		err = t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st)
 	} else {
@@ -153,7 +189,6 @@ func (t *Txn) decideStale(docID, fact string, gone int, change func(list []Kept,
 	if err != nil {
 		return res, err
 	}
-	d.Revision++
 	t.docs = append(t.docs, d.Meta.Key)
 	return res, t.putJSON(newKey(t.g.id, spaceDoc).id(doc), d)
 }

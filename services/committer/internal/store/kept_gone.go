@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/schema"
 )
 
@@ -126,6 +127,30 @@ func (a *application) lose(k *Kept, decided bool) {
 		said = fmt.Sprintf("%q %s %q", k.Ends[0].shown(), k.Type, k.Ends[1].shown())
 	}
 	a.res.WithdrawnDecided = append(a.res.WithdrawnDecided, said)
+}
+
+// ruledFor says whether a person decided for a fact: kept it when the document had dropped it before, or chose the value.
+func (t *Txn) ruledFor(doc, fact string, k *Kept) (bool, error) {
+	if d, ok, err := t.decision(StaleKey(doc, fact)); err != nil || ok && d.State == api.StateRejected {
+		return err == nil, err
+	}
+	if k.Type != "" {
+		return false, nil
+	}
+	owner, err := mustID(k.Ends[0].ID)
+	if err != nil {
+		return false, err
+	}
+	row, ok, err := t.load(rulingKey(t.g.id, owner, k.Name))
+	if err != nil || !ok {
+		return false, err
+	}
+	var r Ruling
+	if err := decodeJSON(row, &r); err != nil {
+		return false, err
+	}
+	vk, err := valueKey(k.Value)
+	return err == nil && r.Chosen == vk, err
 }
 
 // shown is the name that the document has for an end most often, then the smallest; else the merge key.

@@ -18,7 +18,7 @@ var kinds = map[byte]string{
 	spaceDoc: "document", spaceVersion: "version", spaceText: "text", spaceAssert: "assertions", spaceKey: "key", spaceChunk: "chunk",
 	spaceNo: "chunk_number", spaceEntity: "entity", spaceName: "name", spaceMention: "mention", spaceProp: "property",
 	spacePropFold: "property_fold", spaceRelation: "relation", spaceEvidence: "evidence", spaceOut: "out", spaceIn: "in",
-	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spaceCandID: "candidate_id", spaceStale: "stale", spacePosting: "posting", spaceCounts: "counts",
+	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spaceCandID: "candidate_id", spaceStale: "stale", spaceStaleID: "stale_id", spacePosting: "posting", spaceCounts: "counts",
 	spaceMatch: "match", spaceMatchID: "match_id", spaceConflict: "conflict", spaceRuling: "ruling", spaceRulingID: "ruling_id", spaceVerdict: "verdict", spaceFeed: "feed", spaceCandFeed: "candidate_feed", spaceFeedTrim: "feed_trimmed",
 	spaceOutbox: "outbox", spaceJournal: "journal", spaceCurrent: "current", 0: "raw", 1: "unknown",
 }

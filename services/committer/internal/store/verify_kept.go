@@ -1,5 +1,10 @@
 package store
 
+import (
+	"bytes"
+	"strings"
+)
+
 // left checks what is kept of a document that is not open.
 func (v *verifier) left(k key, doc id, val []byte) error {
 	st, err := decodeStated(val)
@@ -33,6 +38,9 @@ func (v *verifier) left(k key, doc id, val []byte) error {
 
 // kept checks what is kept of a document's earlier versions: its quotes slice from their texts, and what waits has an item.
 func (v *verifier) kept(k key, doc id, d Doc, st Stated) error {
+	if d.Revision < st.Revision {
+		v.problem(v.sn.key(spaceDoc).id(doc), "it is at revision %d, a decision made it %d", d.Revision, st.Revision)
+	}
 	for i := range st.Kept {
 		x := &st.Kept[i]
 		fact, err := x.FactID()
@@ -56,11 +64,16 @@ func (v *verifier) kept(k key, doc id, d Doc, st Stated) error {
 			continue
 		}
 		sk, err := staleKey(v.sn.g.id, d.Meta.ID, fact)
-		if err == nil {
-			err = v.need(sk, "%s asks about fact %s", d.Meta.Key, fact)
-		}
 		if err != nil {
 			return err
+		}
+		ok, err := v.has(sk)
+		if err != nil {
+			return err
+		}
+		if !ok { // either may be the wrong one
+			v.problem(sk, "missing: %s asks about fact %s", d.Meta.Key, fact)
+			v.problem(k, "it asks about fact %s, which does not wait", fact)
 		}
 		v.asked++
 	}
@@ -108,6 +121,9 @@ func (v *verifier) stale() error {
 		return err
 	}
 	v.found.Stale = n
+	if err := v.staleIDs(); err != nil {
+		return err
+	}
 	if n == v.asked {
 		return nil
 	}
@@ -121,6 +137,30 @@ func (v *verifier) stale() error {
 			v.problem(k, "document %s does not ask about fact %s", x.Doc, x.Fact)
 		}
 		return err
+	})
+}
+
+// staleIDs checks that the ids of stale facts that were decided lead to their decisions, and that each decision is led to.
+func (v *verifier) staleIDs() error {
+	err := v.each(v.sn.key(spaceStaleID), func(k key, _ *keyReader, val []byte) error {
+		doc, fact, _ := strings.Cut(string(val), "|")
+		if own, err := staleIDKey(v.sn.g.id, doc, fact); err != nil || !bytes.Equal(own, k) {
+			v.problem(k, "it leads to fact %.80s of document %.80s, whose item has another id", fact, doc)
+			return nil
+		}
+		return v.need(v.sn.key(spaceDecision).str(StaleKey(doc, fact)), "an item's id leads to it")
+	})
+	if err != nil {
+		return err
+	}
+	return v.each(v.sn.key(spaceDecision).part("stale|"), func(k key, r *keyReader, _ []byte) error {
+		name := r.str()
+		doc, fact, _ := strings.Cut(strings.TrimPrefix(name, "stale|"), "|")
+		ik, err := staleIDKey(v.sn.g.id, doc, fact)
+		if err != nil {
+			return err
+		}
+		return v.need(ik, "%.200s was decided", name)
 	})
 }
 

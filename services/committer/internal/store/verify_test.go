@@ -68,7 +68,19 @@ func fixtureID(tb T, label, key string) id {
 func TestVerifyNamesDamage(t *testing.T) {
 	s := damaged(t)
 	reads(t, s, 1, "d", "[Person:Lin] joined [Person:Guild].\n> 0 MEMBER_OF Person:Lin Person:Guild", nil)
+	reads(t, s, 1, "e", "[Person:Lin] joined [Person:Guild].\n> 0 MEMBER_OF Person:Lin Person:Guild", nil)
 	reads(t, s, 2, "d", "Nobody joined.", policy(StaleReview))
+	removes(t, s, 2, "e", policy(StaleReview))
+	_, items := waiting(t, s)
+	require.Len(t, items, 2)
+	for _, x := range items {
+		if x.Gone > 0 {
+			require.NoError(t, decides(t, s, func(txn *Txn) error {
+				_, err := txn.DecideStale(t.Context(), x, false, Decision{Actor: "eva"})
+				return err
+			}))
+		}
+	}
 	verified(t, s)
 	newest := map[string]string{} // key without sequence → newest key
 	spaces := map[byte]bool{}
@@ -240,7 +252,7 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 	}{
 		{k(spaceDoc).id(doc).seq(9), api.Problem{Kind: "document", Key: "d/" + docID("a") + "@9", Message: "a row above the current sequence 2"}},
 		{k(spaceDoc).raw([]byte("short")).end(), api.Problem{Kind: "document", Key: "d/73686f7274", Message: "a malformed key"}},
-		{k('?').raw([]byte("x")).end(), api.Problem{Kind: "raw", Key: "?/78", Message: "no such kind of row"}},
+		{k(';').raw([]byte("x")).end(), api.Problem{Kind: "raw", Key: ";/78", Message: "no such kind of row"}},
 		{k(spaceJournal).u64(1).u32(0).end(), api.Problem{Kind: "journal", Key: "j/000000000000000100000000", Message: "the journal of a commit that ended"}},
 	} {
 		require.NoError(t, s.db.Set(c.row, []byte("x"), pebble.NoSync))
