@@ -137,7 +137,9 @@ func (h *history) putGuildhall(more, review int) {
 	}
 	text := fmt.Sprintf(guildhall, types, relations, reviews[review])
 	seq := ask[api.StatsReply](h.cluster, h.g, "query.stats", nil).Seq
-	h.putSchema(h.g, text)
+	if r := ask[api.SchemaReply](h.cluster, h.g, "schema.put", api.SchemaPut{Schema: text, Name: "test"}); r.Changed {
+		require.Equal(h.t, seq, r.Seq, "a schema says behind which commit it was put")
+	}
 	h.all = append(h.all, hearing{seq: seq, schema: text})
 }
 

@@ -37,6 +37,7 @@ func TestEdit(t *testing.T) {
 	_, trail := r.events()
 	require.Equal(t, []string{"edit", "eva", "typo", done.Record}, []string{trail[0].Decision, trail[0].Actor, trail[0].Reason, trail[0].Record})
 	require.JSONEq(t, `{"label":"Ship","text":"HMS Ark","start":16,"end":23}`, string(trail[0].Edited))
+	require.JSONEq(t, `{"type":"Ship","name":"HMS Ark","start":16,"end":23}`, string(trail[0].Set), "with it the edit can be made again")
 	require.Contains(t, string(trail[0].Item), `"label":"Sihp"`)
 	verbs, _ := r.events()
 	require.Equal(t, []string{"proposed entity|sihp|ark a", "proposed entity|sihp|ark a", "proposed entity|sihp|ark a"}, verbs)
