@@ -79,10 +79,16 @@ alone: ## build every module outside the workspace
 bench: ## the benchmarks, once each
 	go test -run '^$$' -bench . -benchtime 1x ./bench/...
 
+.PHONY: bench/pipeline bench/noop bench/update bench/replicas bench/memory bench/query
+bench/pipeline bench/noop bench/update bench/replicas bench/memory bench/query: ## one benchmark of the whole, beside its limits (figures as JSON: .bench.json)
+	go run ./bench/cmd/bench -json .bench.json $(@F)
+
 .PHONY: eval
-eval: ## precision and recall of the embedded extractor: the gold set, the example corpus, and domains with and without rules:
+eval: ## precision and recall of the embedded extractor: the two gold sets, the example corpus, and domains with and without rules:
 	@echo "== plain prose, default schema (bench/testdata/extraction)"
 	@go run ./bench/cmd/eval bench/testdata/extraction/gold.jsonl
+	@echo; echo "== the same, written blind after the rules (bench/testdata/extraction-blind)"
+	@go run ./bench/cmd/eval bench/testdata/extraction-blind/gold.jsonl
 	@echo; echo "== the example corpus, its schema (examples/observatories)"
 	@go run ./bench/cmd/eval -schema examples/observatories/schema.yaml -docs examples/observatories/docs examples/observatories/gold.jsonl
 	@echo; echo "== the example corpus, with and without rules:"

@@ -301,14 +301,6 @@ func armed(t testing.TB, point string) (env []string, mark string) {
 	return []string{failpoint.Env + "=" + point + "@" + mark}, mark
 }
 
-// the is the one running process of a service.
-func (c *cluster) the(service string) *process {
-	c.t.Helper()
-	all := c.procs[service]
-	require.NotEmpty(c.t, all)
-	return all[len(all)-1]
-}
-
 // again starts the all-in-one once more on its directory.
 func (c *cluster) again(env []string, args ...string) *process {
 	c.t.Helper()

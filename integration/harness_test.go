@@ -204,6 +204,14 @@ func (c *cluster) startWith(service string, env []string, args ...string) *proce
 	return p
 }
 
+// the is the one running process of a service.
+func (c *cluster) the(service string) *process {
+	c.t.Helper()
+	all := c.procs[service]
+	require.NotEmpty(c.t, all)
+	return all[len(all)-1]
+}
+
 func (c *cluster) connect() {
 	c.t.Helper()
 	testkit.AwaitFor(c.t, 30*time.Second, "NATS at "+c.url, func() bool {

@@ -124,7 +124,7 @@ func checkOwn(t *testing.T, path, dir, own string, test bool) {
 
 // onlyIn says where a foreign module may be imported outside tests.
 var onlyIn = map[string][]string{
-	"github.com/cockroachdb/pebble":      {"services/committer/internal/store"},
+	"github.com/cockroachdb/pebble":      {"services/committer/internal/store", "bench/bare"},
 	"github.com/nats-io/nats-server":     {"pkg/bus/embedded", "pkg/testkit", "integration", "bench"},
 	"github.com/nats-io/nats.go":         {"pkg/bus", "pkg/testkit", "services", "cmd", "integration", "bench"},
 	"github.com/milvus-io/milvus-sdk-go": {"services/committer/internal/vectors/milvus"},

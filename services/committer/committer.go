@@ -14,6 +14,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/services/committer/internal/backup"
 	"github.com/factmill/factmill/services/committer/internal/candidates"
 	"github.com/factmill/factmill/services/committer/internal/conflicts"
 	"github.com/factmill/factmill/services/committer/internal/dead"
@@ -43,6 +44,7 @@ type Service struct {
 	jobs       *jobs.Machine
 	ops        *operations.Operations
 	dead       *dead.Desk
+	backup     *backup.Desk
 	outbox     *outbox.Sender
 	query      *query.Queries
 	status     bus.Status
@@ -117,6 +119,9 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
+	if s.backup, err = backup.New(st, cfg.Dir+"-backups", deps.Log, deps.Now); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
@@ -152,6 +157,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"vectors": s.space.Run,
 		"outbox":  s.outbox.Run,
 		"dead":    s.dead.Run,
+		"backup":  s.backup.Run,
 		"numbers": s.numbers,
 		"verbs":   s.serve,
 	}

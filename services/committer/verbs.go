@@ -132,7 +132,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "dead-letters"},
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "dead-letters", "backup"},
 				Elsewhere: map[string]string{"query.candidates": "reviewer"}, Log: s.log})
 	})
 	wg.Go(func() {
@@ -229,6 +229,9 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("query", "records", verb(q.Records)),
 		endpoint("query", "export", verb(q.Export)),
 		long(endpoint("query", "verify", verb(s.verify))),
+		long(endpoint("backup", "begin", verb(bare(s.backup.Begin)))),
+		endpoint("backup", "read", verb(s.backup.Read)),
+		endpoint("backup", "end", verb(s.backup.End)),
 		endpoint("vectors", "status", verb(bare(s.vectorsStatus))),
 		long(endpoint("vectors", "reembed", verb(bare(s.reembed)))),
 		endpoint("schema", "get", verb(g.SchemaGet)),

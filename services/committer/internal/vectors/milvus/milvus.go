@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -128,6 +129,9 @@ type Copy struct {
 	next  time.Time // no new connection before
 	cause error     // of the last failed one
 	shut  bool
+
+	wrote atomic.Uint64 // writes, and one for those of earlier processes
+	seen  atomic.Uint64 // how many of them a search has waited for
 }
 
 var _ vectors.Copy = (*Copy)(nil)
@@ -155,7 +159,9 @@ func New(cfg Config) (*Copy, error) {
 func newCopy(cfg Config) *Copy {
 	sum := sha256.Sum256([]byte(cfg.Graph + "\x00" + cfg.Embedder + "\x00" + strconv.Itoa(cfg.Size)))
 	cfg = cfg.withDefaults()
-	return &Copy{cfg: cfg, name: cfg.Collection + "_" + hex.EncodeToString(sum[:12])}
+	c := &Copy{cfg: cfg, name: cfg.Collection + "_" + hex.EncodeToString(sum[:12])}
+	c.wrote.Store(1)
+	return c
 }
 
 // Collection is the name of the collection.
@@ -363,6 +369,7 @@ func (c *Copy) upsert(ctx context.Context, b *columns) error {
 			entity.NewColumnFloatVector(fieldVector, c.cfg.Size, b.vectors))
 		return err
 	})
+	c.wrote.Add(1) // also a failed one may have been taken
 	*b = columns{}
 	return err
 }
@@ -396,6 +403,7 @@ func (c *Copy) Delete(ctx context.Context, refs []vectors.Ref) error {
 		err := c.call(ctx, "delete", 1, func(ctx context.Context, a api) error {
 			return a.Delete(ctx, c.name, "", fieldID+" in ["+strings.Join(keys, ",")+"]")
 		})
+		c.wrote.Add(1)
 		if err != nil {
 			return err
 		}

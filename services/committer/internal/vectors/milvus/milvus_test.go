@@ -30,13 +30,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is the part of a Milvus that a Copy uses, in memory; it reads the few expressions that a Copy writes.
 type server struct {
-	mu    sync.Mutex
-	made  int64
-	rows  map[string]map[string]any // nil: no collection
-	fail  error
-	calls map[string]int
-	dials int
-	shut  int
+	mu   sync.Mutex
+	made int64
+	rows map[string]map[string]any // nil: no collection
+	// settled is what a search sees that does not ask for the strong level: what the last one saw that did.
+	settled map[string]map[string]any
+	fail    error
+	calls   map[string]int
+	dials   int
+	shut    int
 }
 
 func newServer() *server { return &server{calls: map[string]int{}} }
@@ -63,7 +65,7 @@ func (s *server) DescribeCollection(context.Context, string) (*entity.Collection
 }
 
 func (s *server) DropCollection(context.Context, string, ...client.DropCollectionOption) error {
-	s.rows = nil
+	s.rows, s.settled = nil, nil
 	return s.called("drop")
 }
 
@@ -112,27 +114,34 @@ func (s *server) Delete(_ context.Context, _, _, expr string) error {
 	return s.called("delete")
 }
 
-func (s *server) where(expr string) ([]map[string]any, error) {
+func where(all map[string]map[string]any, expr string) ([]map[string]any, error) {
 	field, q, ok := strings.Cut(expr, " == ")
 	v, err := strconv.Unquote(q)
 	if !ok || err != nil {
 		return nil, fmt.Errorf("expression %s", expr)
 	}
 	var out []map[string]any
-	for _, k := range slices.Sorted(maps.Keys(s.rows)) {
-		if s.rows[k][field] == v {
-			out = append(out, s.rows[k])
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if all[k][field] == v {
+			out = append(out, all[k])
 		}
 	}
 	return out, nil
 }
 
 func (s *server) Search(ctx context.Context, _ string, _ []string, expr string, _ []string, vs []entity.Vector, _ string, _ entity.MetricType, top int,
-	_ entity.SearchParam, _ ...client.SearchQueryOptionFunc) ([]client.SearchResult, error) {
+	_ entity.SearchParam, opts ...client.SearchQueryOptionFunc) ([]client.SearchResult, error) {
 	if err := cmp.Or(s.called("search"), ctx.Err()); err != nil {
 		return nil, err
 	}
-	rows, err := s.where(expr)
+	var opt client.SearchQueryOption
+	for _, o := range opts {
+		o(&opt)
+	}
+	if opt.ConsistencyLevel == entity.ClStrong {
+		s.settled = maps.Clone(s.rows)
+	}
+	rows, err := where(s.settled, expr)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +162,7 @@ func (s *server) Search(ctx context.Context, _ string, _ []string, expr string, 
 }
 
 func (s *server) Query(_ context.Context, _ string, _ []string, expr string, _ []string, _ ...client.SearchQueryOptionFunc) (client.ResultSet, error) {
-	rows, err := s.where(expr)
+	rows, err := where(s.rows, expr)
 	return client.ResultSet{entity.NewColumnInt64("count(*)", []int64{int64(len(rows))})}, cmp.Or(err, s.called("query"))
 }
 

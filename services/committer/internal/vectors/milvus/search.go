@@ -17,6 +17,9 @@ import (
 
 // Search returns at most top hits, and at most 16,384, whose exact score is drop or more, best first, of equal ones the least id first. A query of
 // all zeros is near nothing: it has no hits.
+//
+// It sees what this process wrote before, and what earlier ones did: the first search behind a write waits until the server has it. The
+// server's session level does not say as much, since the removals that an upsert makes are younger than the time that it answers.
 func (c *Copy) Search(ctx context.Context, k vectors.Kind, label string, vector []float32, top int, drop float64) ([]vectors.Hit, error) {
 	if len(vector) != c.cfg.Size || top < 1 {
 		return nil, fmt.Errorf("milvus: search %s %q: %w: %d numbers instead of %d, %d hits", k, label, vectors.ErrBadItem, len(vector), c.cfg.Size, top)
@@ -32,10 +35,14 @@ func (c *Copy) Search(ctx context.Context, k vectors.Kind, label string, vector 
 	if err != nil {
 		return nil, fmt.Errorf("milvus: search: %w", err)
 	}
+	wrote, level := c.wrote.Load(), entity.ClSession
+	if c.seen.Load() < wrote {
+		level = entity.ClStrong
+	}
 	err = c.call(ctx, "search", 1, func(ctx context.Context, a api) error {
 		rs, err := a.Search(ctx, c.name, nil, fieldSlot+" == "+strconv.Quote(slotOf(k, label)), []string{fieldVector},
 			[]entity.Vector{entity.FloatVector(vector)}, fieldVector, entity.COSINE, min(top, maxTop), flat,
-			client.WithSearchQueryConsistencyLevel(entity.ClSession))
+			client.WithSearchQueryConsistencyLevel(level))
 		if err != nil {
 			return err
 		}
@@ -51,6 +58,8 @@ func (c *Copy) Search(ctx context.Context, k vectors.Kind, label string, vector 
 	})
 	if err != nil {
 		return nil, err
+	}
+	for n := c.seen.Load(); n < wrote && !c.seen.CompareAndSwap(n, wrote); n = c.seen.Load() {
 	}
 	slices.SortFunc(hits, func(a, b vectors.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) })
 	return hits, nil

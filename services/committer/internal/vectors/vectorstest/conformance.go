@@ -42,6 +42,9 @@ func Vector(text string) []float32 {
 	return v[0]
 }
 
+// rounds of writing and reading.
+const rounds = 40
+
 // Conformance runs the suite against an empty route for the embedder hash; reopen returns the same route as a process that was started
 // again sees it.
 func Conformance(t *testing.T, open func(t *testing.T) (r Route, reopen func() Route)) {
@@ -121,6 +124,21 @@ func Conformance(t *testing.T, open func(t *testing.T) (r Route, reopen func() R
 	require.NoError(t, err)
 	require.Equal(t, int64(706), n)
 	require.Equal(t, got, search("Sensor", "Sensor 7123", 50, 0.9))
+
+	for i := range rounds { // what was written is read, at once, by whoever wrote it and by a process that was started since
+		here, there := []string{"Port", "Star"}[i%2], []string{"Port", "Star"}[1-i%2]
+		require.NoError(t, r.Apply(ctx, vectors.Batch{Upserts: []vectors.Item{Item(20, here, "Castor"), Item(21, there, "Castor")}, Position: uint64(6 + 2*i)}))
+		require.NoError(t, r.Apply(ctx, vectors.Batch{Deletes: []vectors.Ref{{Kind: vectors.Entity, ID: ID(21 - i%2*1000)}}, Position: uint64(7 + 2*i)}))
+		if i%5 == 4 {
+			r = reopen()
+		}
+		want := []vectors.Hit{{ID: ID(20), Score: score("Castor", "Castor")}}
+		require.Equal(t, want, search(here, "Castor", 50, 0.8), "round %d", i)
+		if want = want[:0]; i%2 == 1 { // 21 was left
+			want = append(want, vectors.Hit{ID: ID(21), Score: score("Castor", "Castor")})
+		}
+		require.Equal(t, want, search(there, "Castor", 50, 0.8), "round %d", i)
+	}
 
 	require.NoError(t, r.Clear(ctx))
 	require.Empty(t, search("Person", "Charles Babbage", 50, 0.8))
