@@ -55,6 +55,7 @@ var Codes = map[string]string{
 	"entry_not_found":         "404: the registry has no such entry",
 	"job_id_taken":            "409: another document event used this job id",
 	"operation_reused":        "409: request_id was used for another body, or for another decision",
+	"already_decided":         "409: somebody decided about the item meanwhile; details.state and details.actor say what and who",
 	"stale_revision":          "409: the item moved since it was looked at",
 	"stale_plan":              "409: what the decision would do is not what was looked at; details.plan and details.fingerprint are those of now",
 	"external_id_taken":       "409: another entry of the type has this external id; details.problems names it",
@@ -275,10 +276,14 @@ type Storage struct {
 	RowsRemoved      int `json:"rows_removed"`
 	EntitiesRemoved  int `json:"entities_removed"`
 	RelationsRemoved int `json:"relations_removed"`
-	// StaleKept counts facts that a new version no longer states and that stay; about StaleAsked of them a person is asked.
+	// StaleKept counts facts that a new version no longer states, or a deleted document stated, and that stay; about StaleAsked of them a
+	// person is asked.
 	StaleKept  int `json:"stale_kept"`
 	StaleAsked int `json:"stale_asked"`
-	Bytes      int `json:"bytes"`
+	// DecidedWithdrawn counts facts that a person had decided and that lost the support of a document that was deleted, or whose schema does
+	// not declare them any more.
+	DecidedWithdrawn int `json:"decided_withdrawn"`
+	Bytes            int `json:"bytes"`
 	Failures
 }
 
@@ -303,9 +308,11 @@ type JobStatus struct {
 	Stages    Stages         `json:"stages"`
 	Progress  []Progress     `json:"progress"`
 	// Next is what a job that has not ended waits for, in words.
-	Next      string   `json:"next,omitempty"`
-	Removed   []string `json:"removed,omitempty"` // facts that went, in words; at most 200
-	CommitSeq uint64   `json:"commit_seq"`
+	Next    string   `json:"next,omitempty"`
+	Removed []string `json:"removed,omitempty"` // facts that went, in words; at most 200
+	// WithdrawnDecided are the facts that Storage.DecidedWithdrawn counts, in words; at most 200.
+	WithdrawnDecided []string `json:"withdrawn_decided,omitempty"`
+	CommitSeq        uint64   `json:"commit_seq"`
 	// EventDigest is the SHA-256 of the document event's body: whose job this is when an id was chosen twice.
 	EventDigest string `json:"event_digest,omitempty"`
 	// HeldBy is the condition of the review policy that holds the job, or held it; absent where its event asked for that.

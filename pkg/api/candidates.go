@@ -82,13 +82,15 @@ type CandidatesKindsReply struct {
 // seen of for days, pending ones seen less often than a count. What meets one of the criteria goes, approved ones never. Without apply
 // it says what would go.
 type ReviewPrune struct {
-	Rejected             bool   `json:"rejected,omitempty"`
-	PendingOlderThanDays *int   `json:"pending_older_than_days,omitempty"`
-	PendingBelowCount    *int   `json:"pending_below_count,omitempty"`
-	Apply                bool   `json:"apply,omitempty"`
-	Actor                string `json:"actor,omitempty"`
-	Reason               string `json:"reason,omitempty"`
-	RequestID            string `json:"request_id,omitempty"`
+	Rejected             bool `json:"rejected,omitempty"`
+	PendingOlderThanDays *int `json:"pending_older_than_days,omitempty"`
+	PendingBelowCount    *int `json:"pending_below_count,omitempty"`
+	// Keys are the only ones that may go, where they are given; at most MaxCandidates.
+	Keys      []string `json:"keys,omitempty"`
+	Apply     bool     `json:"apply,omitempty"`
+	Actor     string   `json:"actor,omitempty"`
+	Reason    string   `json:"reason,omitempty"`
+	RequestID string   `json:"request_id,omitempty"`
 }
 
 // ReviewPruneReply: matched are keys, the first ones of many; deleted counts records.

@@ -317,6 +317,7 @@ type SchemaReply struct {
 	Version     string          `json:"version"`
 	Fingerprint string          `json:"fingerprint"`
 	PutAt       string          `json:"put_at"`
+	Seq         uint64          `json:"seq,omitempty"` // the last commit before it was put
 	Actor       string          `json:"actor,omitempty"`
 	Schema      json.RawMessage `json:"schema"`           // the effective schema, as JSON
 	Source      string          `json:"source,omitempty"` // the file as it was put

@@ -57,10 +57,12 @@ type Audit struct {
 	Item json.RawMessage `json:"item,omitempty"`
 	// Evidence is what said it, as it was seen; of much the first pieces (Saw).
 	Evidence []AuditEvidence `json:"evidence,omitempty"`
-	// Original is what was edited, Edited what the edit made of it, both whole, and Diff the fields that differ, by name.
+	// Original is what was edited, Edited what the edit made of it, both whole, and Diff the fields that differ, by name. Set is what the
+	// edit was asked to set, whole: with it the edit can be made again.
 	Original json.RawMessage `json:"original,omitempty"`
 	Edited   json.RawMessage `json:"edited,omitempty"`
 	Diff     []AuditDiff     `json:"diff,omitempty"`
+	Set      json.RawMessage `json:"set,omitempty"`
 	// Policy is what an automatic decision went by; absent where somebody decided.
 	Policy *AuditPolicy `json:"policy,omitempty"`
 	Seq    uint64       `json:"commit_seq"`

@@ -14,10 +14,11 @@ type Evidence struct {
 	Chunk      string   `json:"chunk"`
 	ClosedSeq  uint64   `json:"closed_seq,omitempty"` // the commit that closed its document version; query.evidence with history only
 	Confidence float64  `json:"confidence"`
-	Document   string   `json:"document,omitempty"` // replies only
+	Document   string   `json:"document,omitempty"` // replies, and what is kept
 	End        int      `json:"end"`
 	Extractors []string `json:"extractors,omitempty"`
-	// Kept: the document's open version does not state it any more, and nobody withdrew it; the quote is of an earlier one.
+	// Kept: the document has no open version that states it, and nobody withdrew it; the quote is of an earlier one, whose chunks are no
+	// rows of the export.
 	Kept    bool   `json:"kept,omitempty"`
 	Quote   string `json:"quote,omitempty"`
 	Start   int    `json:"start"`
@@ -67,9 +68,11 @@ type MentionRow struct {
 
 // PropertyRow is a property's shown value with its sources; Others are the values that lost.
 type PropertyRow struct {
-	Evidence Sources    `json:"evidence"`
-	Others   []OtherRow `json:"others"`
-	Value    any        `json:"value"`
+	Evidence Sources `json:"evidence"`
+	// Kept is what no open version says, of the shown value; the export only.
+	Kept   []Evidence `json:"kept,omitempty"`
+	Others []OtherRow `json:"others"`
+	Value  any        `json:"value"`
 	// OthersTotal counts the others where a reply shows a part of them; replies only.
 	OthersTotal int `json:"others_total,omitempty"`
 }
@@ -77,6 +80,8 @@ type PropertyRow struct {
 // OtherRow is a value that lost, with its sources.
 type OtherRow struct {
 	Evidence Sources `json:"evidence"`
+	// Kept is as that of PropertyRow.
+	Kept []Evidence `json:"kept,omitempty"`
 	// Rejected: somebody decided that it is not to be shown.
 	Rejected bool `json:"rejected,omitempty"`
 	Value    any  `json:"value"`
@@ -138,15 +143,17 @@ const (
 type RelationRow struct {
 	Evidence []Evidence `json:"evidence"`
 	// Hidden says why the relation is not shown: HiddenRejected, HiddenNotChosen. Its documents state it all the same.
-	Hidden     string         `json:"hidden,omitempty"`
-	ID         string         `json:"id"`
-	Kind       string         `json:"kind"`
-	Properties map[string]any `json:"properties"`
-	Source     string         `json:"source"`
-	SourceName string         `json:"source_name,omitempty"` // replies only
-	Target     string         `json:"target"`
-	TargetName string         `json:"target_name,omitempty"` // replies only
-	Type       string         `json:"type"`
+	Hidden string `json:"hidden,omitempty"`
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	// NoOpenSource: all that states it was kept, no open document does; replies only.
+	NoOpenSource bool           `json:"no_open_source,omitempty"`
+	Properties   map[string]any `json:"properties"`
+	Source       string         `json:"source"`
+	SourceName   string         `json:"source_name,omitempty"` // replies only
+	Target       string         `json:"target"`
+	TargetName   string         `json:"target_name,omitempty"` // replies only
+	Type         string         `json:"type"`
 	// EvidenceTotal counts beyond the page; replies only.
 	EvidenceTotal int `json:"evidence_total,omitempty"`
 }

@@ -156,7 +156,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		},
 		"jobs":    s.jobs.Run,
 		"links":   s.links.Run,
-		"policy":  s.policy.Run,
+		"policy":  s.decides,
 		"vectors": s.space.Run,
 		"outbox":  s.outbox.Run,
 		"dead":    s.dead.Run,
@@ -185,6 +185,15 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, e)
 	}
 	return err
+}
+
+// decides runs the policy.
+func (s *Service) decides(ctx context.Context) error {
+	if s.cfg.PolicyOff {
+		<-ctx.Done()
+		return nil
+	}
+	return s.policy.Run(ctx)
 }
 
 // committed is told of every graph that has news: events to publish, and perhaps names to compare, and candidates to decide.

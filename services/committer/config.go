@@ -40,6 +40,9 @@ type Config struct {
 	// MilvusAddress, host:port, of a server that gets a copy of the vectors; empty: none. MilvusCollection begins the names of its collections;
 	// defaults to factmill.
 	MilvusAddress, MilvusCollection string
+	// PolicyOff leaves all that waits to people, whatever a schema's review section says: for a trail that is replayed and has the decisions of the
+	// policy as records.
+	PolicyOff bool
 	// Version is the build's, as nats micro ls shows it. Defaults to "0.0.0".
 	Version string
 }

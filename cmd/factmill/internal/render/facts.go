@@ -152,8 +152,11 @@ func Any(v any) string {
 
 // relation shows one relation and up to quotes of its quotes.
 func (p *printer) relation(indent string, r graph.RelationRow, quotes int) {
-	p.f(indent+"%s  %s  %s%s", orID(r.SourceName, r.Source), r.Type, orID(r.TargetName, r.Target),
-		map[string]string{graph.HiddenRejected: "  (rejected)", graph.HiddenNotChosen: "  (not chosen)"}[r.Hidden])
+	notes := map[string]string{graph.HiddenRejected: "  (rejected)", graph.HiddenNotChosen: "  (not chosen)"}[r.Hidden]
+	if r.NoOpenSource {
+		notes += "  (kept: no open source)"
+	}
+	p.f(indent+"%s  %s  %s%s", orID(r.SourceName, r.Source), r.Type, orID(r.TargetName, r.Target), notes)
 	for _, e := range firstEvidence(r.Evidence, quotes) {
 		p.f(indent+"  %s  %s  %s", Quote(e.Quote, quoteWidth), place(e), Confidence(e.Confidence))
 	}

@@ -38,6 +38,13 @@ func Job(w io.Writer, s api.JobStatus) error {
 		}
 		p.f("  removed     %s", End(r, quoteWidth))
 	}
+	for i, r := range s.WithdrawnDecided {
+		if i == shownFailures {
+			p.f("  withdrawn   … and %s that somebody had decided", Number(s.Stages.Storage.DecidedWithdrawn-i))
+			break
+		}
+		p.f("  withdrawn   %s, which somebody had decided", End(r, quoteWidth))
+	}
 	for _, f := range AllFailures(s.Stages) {
 		p.failures(f.stage, f.Failures)
 	}
@@ -207,7 +214,7 @@ func (p *printer) merge(s api.JobStatus) {
 		p.f("  relations   %s new, %s with more evidence, %s removed", Number(m.RelationsCreated), Number(m.RelationsJoined), Number(st.RelationsRemoved))
 	}
 	if st.StaleKept > 0 {
-		p.f("  stale       %s that new versions do not state any more and that stay, %s for review", Count(st.StaleKept, "fact", "facts"), Number(st.StaleAsked))
+		p.f("  stale       %s that documents do not state any more and that stay, %s for review", Count(st.StaleKept, "fact", "facts"), Number(st.StaleAsked))
 	}
 	if m.Conflicts > 0 {
 		p.f("  conflicts   %s", Number(m.Conflicts))

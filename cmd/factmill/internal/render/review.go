@@ -65,7 +65,11 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 func (p *printer) group(g api.Group) {
 	p.f("%s", Subject(g))
 	if g.Kind == api.KindStale {
-		p.f("  stale %s  %s does not state it any more, %s  confidence %s", g.State, g.Sample.Document, others(g.Documents-1), Confidence(g.Confidence))
+		why := "does not state it any more"
+		if len(g.Reasons) > 0 && g.Reasons[0] == "document_deleted" {
+			why = "was deleted"
+		}
+		p.f("  stale %s  %s %s, %s  confidence %s", g.State, g.Sample.Document, why, others(g.Documents-1), Confidence(g.Confidence))
 		p.f("  %s", Quote(g.Sample.Quote, quoteWidth))
 		p.f("  id %s", strings.Join(g.IDs, " "))
 		return

@@ -280,6 +280,12 @@ func (d *Desk) Kinds(ctx context.Context, graph string, req api.CandidatesKinds)
 			if _, ok, err = sn.StaleByID(strings.ToLower(id)); err != nil {
 				return err
 			}
+			if !ok {
+				_, ok, err = sn.StaleDecided(strings.ToLower(id))
+			}
+			if err != nil {
+				return err
+			}
 			if ok {
 				reply.Kinds[id] = api.KindStale
 			}

@@ -148,7 +148,10 @@ func (c *commit) edit(r store.CandidateRecord, req api.ReviewEdit) (now api.Plan
 	if a.Original, err = json.Marshal(form(before)); err != nil {
 		return now, err
 	}
-	a.Edited, err = json.Marshal(form(r.Candidate))
+	if a.Edited, err = json.Marshal(form(r.Candidate)); err != nil {
+		return now, err
+	}
+	a.Set, err = json.Marshal(req.Set)
 	return now, err
 }
 

@@ -49,6 +49,7 @@ func TestEdit(t *testing.T) {
 	require.Equal(t, `[{"field":"label","before":"Sihp","after":"Ship"},{"field":"text","before":"Ark","after":"HMS Ark"},{"field":"span","before":[4,7],"after":[16,23]}]`, encoded(t, trail[0].Diff))
 	require.Equal(t, []events.AuditEvidence{{Document: "a", Version: 1, Start: 4, End: 7, Quote: "Ark"}}, trail[0].Evidence)
 	require.Equal(t, done.Fingerprint, trail[0].Plan)
+	require.JSONEq(t, `{"type":"Ship","name":"HMS Ark","start":16,"end":23}`, string(trail[0].Set), "with it the edit can be made again")
 	require.Contains(t, string(trail[0].Item), `"label":"Sihp"`)
 	verbs, _ := r.events()
 	require.Equal(t, []string{"proposed entity|sihp|ark a", "proposed entity|sihp|ark a", "proposed entity|sihp|ark a"}, verbs)

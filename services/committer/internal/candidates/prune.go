@@ -19,6 +19,8 @@ func checkPrune(req *api.ReviewPrune) error {
 		return api.Errorf(400, "bad_value", "say what to prune: rejected, pending_older_than_days or pending_below_count")
 	case req.PendingOlderThanDays != nil && (*req.PendingOlderThanDays < 0 || *req.PendingOlderThanDays > maxDays):
 		return api.Errorf(400, "bad_value", "pending_older_than_days is %d: it must be between 0 and %d", *req.PendingOlderThanDays, maxDays)
+	case len(req.Keys) > api.MaxCandidates:
+		return tooMany(len(req.Keys))
 	case req.PendingBelowCount != nil && *req.PendingBelowCount < 0:
 		return api.Errorf(400, "bad_value", "pending_below_count is %d: it must not be negative", *req.PendingBelowCount)
 	}
@@ -43,6 +45,7 @@ type pruning struct {
 	desk  *Desk
 	graph string
 	req   api.ReviewPrune
+	only  map[string]bool // keys that may go; nil: any
 	at    pruned
 	moved int // records of the commit under way
 	keys  int
@@ -54,6 +57,12 @@ func (d *Desk) Prune(ctx context.Context, graph string, req api.ReviewPrune) (re
 		return reply, err
 	}
 	p := &pruning{desk: d, graph: graph, req: req}
+	if len(req.Keys) > 0 {
+		p.only = map[string]bool{}
+		for _, k := range req.Keys {
+			p.only[k] = true
+		}
+	}
 	p.at.Reply = api.ReviewPruneReply{Matched: []string{}, Applied: req.Apply}
 	if req.PendingOlderThanDays != nil {
 		p.at.Before = d.deps.Now().UTC().AddDate(0, 0, -*req.PendingOlderThanDays)
@@ -103,7 +112,7 @@ func (p *pruning) each(ctx context.Context, sn *store.Snapshot, fn func(key, sta
 		took := true
 		if p.req.Rejected {
 			err := sn.DecisionsFrom("", p.at.After, func(d store.Decision) (err error) {
-				if err := ctx.Err(); err != nil || d.Key == p.at.After || d.State != api.StateRejected || kindOf(d.Key) == "" {
+				if err := ctx.Err(); err != nil || d.Key == p.at.After || d.State != api.StateRejected || kindOf(d.Key) == "" || p.only != nil && !p.only[d.Key] {
 					return err
 				}
 				if took, err = fn(d.Key, api.StateRejected); err != nil {
@@ -145,7 +154,7 @@ func (p *pruning) each(ctx context.Context, sn *store.Snapshot, fn func(key, sta
 
 // goes says whether a key's pending records meet a criterion. Those beside approved ones stay.
 func (p *pruning) goes(sn *store.Snapshot, key string, groups []group) (bool, error) {
-	if len(groups) != 1 || groups[0].state != api.StatePending {
+	if len(groups) != 1 || groups[0].state != api.StatePending || p.only != nil && !p.only[key] {
 		return false, nil
 	}
 	if p.req.PendingBelowCount != nil && groups[0].count < *p.req.PendingBelowCount {

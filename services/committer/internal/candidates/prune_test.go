@@ -39,6 +39,7 @@ func TestPrune(t *testing.T) {
 		{api.ReviewPrune{PendingBelowCount: days(1)}, []string{}},
 		{api.ReviewPrune{PendingOlderThanDays: days(9)}, []string{"entity|ship|ark", "relation|owns|x|y"}},
 		{api.ReviewPrune{PendingOlderThanDays: days(10)}, []string{}},
+		{api.ReviewPrune{PendingBelowCount: days(9), Rejected: true, Keys: []string{"entity|ship|bounty", "entity|ship|ewe", "entity|ship|dove", "none"}}, []string{"entity|ship|bounty", "entity|ship|ewe"}},
 		{api.ReviewPrune{PendingOlderThanDays: days(9), PendingBelowCount: days(2), Rejected: true}, []string{"entity|ship|bounty", "entity|ship|ark", "entity|ship|ewe", "relation|owns|x|y"}},
 	} {
 		p := prune(c.req)

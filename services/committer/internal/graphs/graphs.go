@@ -230,6 +230,9 @@ func (g *Graphs) SchemaPut(ctx context.Context, name string, req api.SchemaPut) 
 			return nil, nil
 		}
 		reply = api.SchemaReply{Revision: now.Revision + 1, PutAt: g.stamp(), Actor: req.Actor, Source: req.Source}
+		if reply.Seq, err = g.st.Seq(name); err != nil {
+			return nil, err
+		}
 		for _, w := range s.Warnings() {
 			reply.Warnings = append(reply.Warnings, w.String())
 		}

@@ -397,13 +397,16 @@ func count(s *api.JobStatus, r store.DocResult, counted bool) {
 	st.RelationsRemoved += r.RelationsRemoved
 	st.StaleKept += r.Kept
 	st.StaleAsked += r.Asked
+	st.DecidedWithdrawn += r.WithdrawnDecidedTotal
+	s.WithdrawnDecided = listed(s.WithdrawnDecided, r.WithdrawnDecided)
 	s.Stages.Extraction.CandidatesWritten += r.CandidatesWritten
 	s.Stages.Extraction.CandidatesSuppressed += r.CandidatesSuppressed
-	for _, f := range r.Removed {
-		if len(s.Removed) < maxRemoved {
-			s.Removed = append(s.Removed, f)
-		}
-	}
+	s.Removed = listed(s.Removed, r.Removed)
+}
+
+// listed adds facts to a list, up to maxRemoved.
+func listed(list, more []string) []string {
+	return append(list, more[:max(0, min(len(more), maxRemoved-len(list)))]...)
 }
 
 // addDone adds what commits did to what arrived.
@@ -424,10 +427,12 @@ func addDone(s, done *api.JobStatus) {
 	st.Storage.RelationsRemoved += y.Storage.RelationsRemoved
 	st.Storage.StaleKept += y.Storage.StaleKept
 	st.Storage.StaleAsked += y.Storage.StaleAsked
+	st.Storage.DecidedWithdrawn += y.Storage.DecidedWithdrawn
 	st.Storage.RowsWritten += y.Storage.RowsWritten
 	st.Storage.RowsRemoved += y.Storage.RowsRemoved
 	st.Storage.Bytes += y.Storage.Bytes
 	st.Extraction.CandidatesWritten += y.Extraction.CandidatesWritten
 	st.Extraction.CandidatesSuppressed += y.Extraction.CandidatesSuppressed
 	s.Removed = append(s.Removed, done.Removed...)
+	s.WithdrawnDecided = append(s.WithdrawnDecided, done.WithdrawnDecided...)
 }

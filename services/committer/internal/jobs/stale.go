@@ -8,7 +8,7 @@ import (
 
 // stalePolicy is what a schema's review section says about facts that a new version no longer states: its conditions on stale items and
 // on deletes first, then its rule. Of what the schema does not declare any more nothing is kept, and what a person made a fact is never
-// withdrawn in silence.
+// withdrawn in silence. When a document is deleted only the conditions speak: without one that fits, what it stated goes with it.
 func stalePolicy(s *schema.Schema) func(store.StaleFact) string {
 	review := s.Review()
 	return func(f store.StaleFact) string {
@@ -20,13 +20,16 @@ func stalePolicy(s *schema.Schema) func(store.StaleFact) string {
 			return store.StaleKeep
 		}
 		verdict := review.Stale
+		if f.Deleted {
+			verdict = schema.StaleWithdraw
+		}
 		for _, kind := range []string{"stale", f.Kind} {
 			if v := staleVerdict(review, kind, f, sensitive); v != "" {
 				verdict = v
 				break
 			}
 		}
-		if verdict == schema.StaleWithdraw && f.Decided {
+		if verdict == schema.StaleWithdraw && f.Decided && !f.Deleted {
 			return store.StaleReview
 		}
 		return verdict

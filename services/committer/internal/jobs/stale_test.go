@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,6 +42,14 @@ func TestStalePolicy(t *testing.T) {
 		s, err := schema.Parse([]byte(src), "t", nil)
 		require.NoError(t, err, src)
 		p := stalePolicy(s)
+		deleted := func(f store.StaleFact) string { f.Deleted = true; return p(f) }
+		want := []string{c.member, c.knows, c.born, c.nick}
+		if !strings.Contains(c.review, "deletes") {
+			want = []string{"withdraw", "withdraw", "withdraw", "withdraw"} // a deleted document's facts go, whatever stale says
+		} else if strings.Contains(c.review, `"stale":"review"`) {
+			want = []string{"withdraw", "withdraw", "withdraw", "keep"}
+		}
+		require.Equal(t, append(want, want[0], "withdraw"), []string{deleted(member), deleted(knows), deleted(born), deleted(nick), deleted(decided), deleted(gone)}, c.review)
 		require.Equal(t, []string{c.member, c.knows, c.born, c.nick, c.decided, "withdraw", "keep", "withdraw"}, []string{p(member), p(knows), p(born), p(nick), p(decided), p(gone), p(kept), p(keptGone)}, c.review)
 	}
 }

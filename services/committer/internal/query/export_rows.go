@@ -290,6 +290,9 @@ func (x *exporter) properties(e store.EntityFold) error {
 		if err := x.valueChunks(s.Shown); err != nil {
 			return err
 		}
+		if err := x.valueKept(s.Shown); err != nil {
+			return err
+		}
 		x.buf = append(x.buf, `,"others":[`...)
 		for j, f := range s.others() {
 			if j > 0 {
@@ -297,6 +300,9 @@ func (x *exporter) properties(e store.EntityFold) error {
 			}
 			x.buf = append(x.buf, `{"evidence":`...)
 			if err := x.valueChunks([]store.PropertyFold{f}); err != nil {
+				return err
+			}
+			if err := x.valueKept([]store.PropertyFold{f}); err != nil {
 				return err
 			}
 			if j >= len(s.Others) {
@@ -315,8 +321,8 @@ func (x *exporter) properties(e store.EntityFold) error {
 	return nil
 }
 
-// valueChunks writes the ids of the chunks that say one of the values, each once: by document id and chunk index for one value,
-// value by value for several.
+// valueChunks writes the ids of the chunks of open versions that say one of the values, each once: by document id and chunk index for one
+// value, value by value for several.
 func (x *exporter) valueChunks(values []store.PropertyFold) error {
 	var seen map[string]bool // across values; within one, repeats come one after the other
 	if len(values) > 1 {
@@ -327,6 +333,9 @@ func (x *exporter) valueChunks(values []store.PropertyFold) error {
 	for _, f := range values {
 		err := x.v.sn.PropertySupports(f.Owner, f.Name, f.Value, func(s store.EvidenceSupport) error {
 			err := x.v.statements(s, func(d *docView, m merged) error {
+				if d.meta.ClosedSeq != 0 {
+					return nil
+				}
 				id, err := d.chunkID(m.chunk)
 				if err != nil || id == last || seen[id] {
 					return err
@@ -351,6 +360,43 @@ func (x *exporter) valueChunks(values []store.PropertyFold) error {
 		}
 	}
 	x.buf = append(x.buf, ']')
+	return nil
+}
+
+// valueKept writes what was kept of versions that are closed, if there is any: their chunks are no rows of the export.
+func (x *exporter) valueKept(values []store.PropertyFold) error {
+	first := true
+	for _, f := range values {
+		err := x.v.sn.PropertySupports(f.Owner, f.Name, f.Value, func(s store.EvidenceSupport) error {
+			err := x.v.statements(s, func(d *docView, m merged) error {
+				if d.meta.ClosedSeq == 0 {
+					return nil
+				}
+				e, err := x.v.evidence(d, m)
+				if err != nil {
+					return err
+				}
+				if e.Assertion = ""; first { // a value has none
+					x.buf = append(x.buf, `,"kept":[`...)
+				} else {
+					x.buf = append(x.buf, ',')
+				}
+				first = false
+				x.buf = appendJSON(x.buf, e)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return x.piece(pieceBytes)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !first {
+		x.buf = append(x.buf, ']')
+	}
 	return nil
 }
 
@@ -434,10 +480,18 @@ func (x *exporter) relationEvidence(id, after string) error {
 			x.buf = appendText(x.buf, chunk)
 			x.buf = append(x.buf, `,"confidence":`...)
 			x.buf = appendScore(x.buf, m.confidence)
+			kept := d.meta.ClosedSeq != 0 // its chunk is no row of the export: it names the document
+			if kept {
+				x.buf = append(x.buf, `,"document":`...)
+				x.buf = appendText(x.buf, d.key)
+			}
 			x.buf = append(x.buf, `,"end":`...)
 			x.buf = strconv.AppendInt(x.buf, int64(m.end), 10)
 			x.buf = append(x.buf, `,"extractors":`...)
 			x.buf = appendTexts(x.buf, m.extractors)
+			if kept {
+				x.buf = append(x.buf, `,"kept":true`...)
+			}
 			x.buf = append(x.buf, `,"quote":`...)
 			x.buf = appendText(x.buf, quote)
 			x.buf = append(x.buf, `,"start":`...)

@@ -151,7 +151,41 @@ func (v *view) relationRow(f store.RelationFold, limit int, b *budget) (row grap
 	if l.cut && v.filter == nil {
 		row.EvidenceTotal = f.Evidence
 	}
+	if err == nil && v.filter == nil {
+		row.NoOpenSource, err = v.sourceless(f, l)
+	}
 	return row, len(l.list) > 0, err
+}
+
+// maxSources is how many documents of a relation are looked at for one that states it.
+const maxSources = 1000
+
+// sourceless says whether no open version states a relation whose first evidence was listed.
+func (v *view) sourceless(f store.RelationFold, l listing) (bool, error) {
+	for _, e := range l.list {
+		if !e.Kept {
+			return false, nil
+		}
+	}
+	if !l.cut {
+		return len(l.list) > 0, nil
+	}
+	looked, none := 0, true
+	err := v.sn.Evidence(f.ID, "", func(s store.EvidenceSupport) error {
+		if err := v.tick(); err != nil {
+			return err
+		}
+		d, err := v.at(s.DocID, s.Version)
+		if err != nil {
+			return err
+		}
+		if looked++; d.meta.ClosedSeq == 0 || looked == maxSources {
+			none = false
+			return store.ErrStop
+		}
+		return nil
+	})
+	return none, err
 }
 
 // relationProperties is the value to show of each of a relation's properties.

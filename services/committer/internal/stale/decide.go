@@ -116,10 +116,10 @@ func (r *reader) decide(txn *store.Txn, graphName string, req api.StaleDecide) (
 		return rec, e
 	}
 	withdraw := req.Decision == api.DecideWithdraw
-	if _, err := txn.DecideStale(r.ctx, it.Doc, it.Fact, withdraw, store.Decision{Actor: strings.TrimSpace(req.Actor), Reason: req.Reason}); err != nil {
+	if _, err := txn.DecideStale(r.ctx, it.StaleItem, withdraw, store.Decision{Actor: strings.TrimSpace(req.Actor), Reason: req.Reason}); err != nil {
 		return rec, err
 	}
-	rec = events.Audit{Key: it.key(), ItemID: it.ID, Decision: req.Decision, Before: api.StatePending, After: api.StateRejected}
+	rec = events.Audit{Key: it.key(), ItemID: it.ID, Decision: req.Decision, Plan: req.Fingerprint, Before: api.StatePending, After: api.StateRejected}
 	if withdraw {
 		rec.After = api.StateApproved
 	}

@@ -133,6 +133,13 @@ func (it *item) confidence() float64 {
 	return graph.Round6(best)
 }
 
+func (it *item) reason() string {
+	if it.doc.Open {
+		return "not_stated"
+	}
+	return "document_deleted"
+}
+
 // place says where an item stands in the list: those that most documents state first.
 func (it *item) place() api.Place {
 	return api.Place{Count: it.others + 1, Confidence: it.confidence(), Key: it.key(), State: api.StatePending}
@@ -149,7 +156,7 @@ func (it *item) said() string {
 func (r *reader) group(it *item) (api.Group, error) {
 	g := api.Group{
 		Key: it.key(), Kind: api.KindStale, Label: it.label(), Text: it.said(), SourceText: it.names[0], SourceLabel: it.Kept.Ends[0].Label,
-		Reasons: []string{"not_stated"}, State: api.StatePending, Count: it.others + 1, Confidence: it.confidence(), Documents: it.others + 1,
+		Reasons: []string{it.reason()}, State: api.StatePending, Count: it.others + 1, Confidence: it.confidence(), Documents: it.others + 1,
 		IDs: []string{it.ID}, Revision: it.Seq,
 	}
 	if it.relation() {
@@ -237,9 +244,24 @@ func (r *reader) find(graphName, id, key string) (it item, err error) {
 		return it, err
 	}
 	if !ok {
-		return it, notFound(graphName, id)
+		return it, r.gone(graphName, strings.ToLower(id))
 	}
 	return r.item(x)
+}
+
+// gone says why an item does not wait.
+func (r *reader) gone(graphName, id string) error {
+	d, ok, err := r.sn.StaleDecided(id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return notFound(graphName, id)
+	}
+	done := map[string]string{api.StateApproved: "withdrawn", api.StateRejected: "kept"}[d.State]
+	e := api.Errorf(409, "already_decided", "%s was %s by %.100s in commit %d: undo that decision to decide anew", d.Key, done, d.Actor, d.Seq)
+	e.Details = map[string]any{"key": d.Key, "state": d.State, "decision": done, "actor": d.Actor, "revision": d.Seq}
+	return e
 }
 
 func notFound(graphName, what string) error {

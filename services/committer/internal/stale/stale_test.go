@@ -246,7 +246,11 @@ func TestTheSeenPlanIsDecided(t *testing.T) {
 	require.Equal(t, d, r.decide(req), "asked again it answers the same")
 	req.Decision = "keep"
 	require.Equal(t, "operation_reused", r.refused(req).Code)
-	require.Equal(t, "stale_not_found", r.refused(api.StaleDecide{Key: x.Key, Decision: "keep", Fingerprint: "x"}).Code, "decided")
+	for _, late := range []api.StaleDecide{{Key: x.Key}, {ID: x.IDs[0]}} { // by who looked before it was decided
+		late.Decision, late.Fingerprint = "keep", "x"
+		e := r.refused(late)
+		require.Equal(t, []any{409, "already_decided", "withdrawn", "approved"}, []any{e.Status, e.Code, e.Details["decision"], e.Details["state"]})
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -90,10 +90,11 @@ func (t *Txn) amend(docID string, more graph.Assertions, symmetric func(string) 
 	if err := t.diff(doc, side{d.Version, d.Date(), was, before}, side{d.Version, d.Date(), now, st}, &res); err != nil {
 		return res, err
 	}
+	d.Revision++
+	st.Revision = d.Revision
 	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {
 		return res, err
 	}
-	d.Revision++
 	t.docs = append(t.docs, d.Meta.Key)
 	return res, t.putJSON(newKey(t.g.id, spaceDoc).id(doc), d)
 }

@@ -297,10 +297,17 @@ func (t *Txn) rule(plain id, owner, property string, was, now *Ruling) error {
 // refold moves the facts of an open document from one way of telling names apart to another.
 func (t *Txn) refold(doc id, was, now apartBy) error {
 	d, ok, err := t.loadDoc(doc)
-	if err != nil || !ok || !d.Open {
+	if err != nil || !ok {
 		return err
 	}
-	st, err := t.stated(doc, d.Version)
+	var st Stated
+	s := side{}
+	if d.Open {
+		s.version, s.date = d.Version, d.Date()
+		st, err = t.stated(doc, d.Version)
+	} else {
+		st, err = t.left(doc)
+	}
 	if err != nil {
 		return err
 	}
@@ -308,7 +315,7 @@ func (t *Txn) refold(doc id, was, now apartBy) error {
 	if err != nil {
 		return fmt.Errorf("assertions of version %d: %w", d.Version, err)
 	}
-	s := side{d.Version, d.Date(), facts, st}
+	s.facts, s.stated = facts, st
 	before, err := foldBy(s, was)
 	if err != nil {
 		return err

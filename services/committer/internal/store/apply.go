@@ -173,10 +173,14 @@ func (a *application) remove() error {
 	if err != nil {
 		return fmt.Errorf("assertions of version %d: %w", a.d.Version, err)
 	}
-	if err := a.t.diff(a.doc, side{a.d.Version, a.d.Date(), was, st}, side{0, "", noFacts, Stated{}}, a.res); err != nil {
+	left, now, err := a.goes(st, was)
+	if err != nil {
 		return err
 	}
-	if err := a.t.endAllStale(&a.d, st); err != nil {
+	if err := a.t.diff(a.doc, side{a.d.Version, a.d.Date(), was, st}, side{0, "", now, left}, a.res); err != nil {
+		return err
+	}
+	if err := a.t.putLeft(a.doc, left); err != nil {
 		return err
 	}
 	open, err := a.t.version(a.doc, a.d.Version)
@@ -225,9 +229,12 @@ func (a *application) content() error {
 	}
 	was, wasText, prev := noFacts, "", Stated{}
 	if a.d.Open {
-		if was, wasText, prev, err = a.before(now, chunks, inPlace); err != nil {
-			return err
-		}
+		was, wasText, prev, err = a.before(now, chunks, inPlace)
+	} else if a.known {
+		was, prev, err = a.comesBack()
+	}
+	if err != nil {
+		return err
 	}
 	st := Stated{Assertions: now.assemble(), Dropped: a.c.Dropped}
 	facts, err := factsOf(st.Assertions)

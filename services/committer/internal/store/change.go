@@ -60,9 +60,12 @@ type DocResult struct {
 	// CandidatesWritten and CandidatesSuppressed count sightings' records; suppressed ones have a rejected key.
 	CandidatesWritten    int
 	CandidatesSuppressed int
-	// Kept counts facts that the new version does not state and that stay; of Asked of them a person is to decide.
+	// Kept counts facts that the new version does not state, or the deleted document stated, and that stay; of Asked of them a person is to decide.
 	Kept  int
 	Asked int
+	// WithdrawnDecided names facts that a person decided and whose support went, at most MaxRemoved; WithdrawnDecidedTotal counts them all.
+	WithdrawnDecided      []string
+	WithdrawnDecidedTotal int
 	// Removed names the facts that went, at most MaxRemoved; RemovedTotal counts them all.
 	Removed      []string
 	RemovedTotal int

@@ -89,20 +89,30 @@ func (e *documentEffect) side(s *docSide, load func(key) ([]byte, bool, error)) 
 	if err != nil || !ok {
 		return err
 	}
-	if err := decodeJSON(row, &s.doc); err != nil || !s.doc.Open {
+	if err := decodeJSON(row, &s.doc); err != nil {
 		return err
 	}
-	row, ok, err = load(newKey(e.t.g.id, spaceAssert).id(e.id).u32(uint32(s.doc.Version)))
-	if err == nil && !ok {
+	from := leftKey(e.t.g.id, e.id)
+	here := side{}
+	if s.doc.Open {
+		from = newKey(e.t.g.id, spaceAssert).id(e.id).u32(uint32(s.doc.Version))
+		here = side{version: s.doc.Version, date: s.doc.Date()}
+	}
+	row, ok, err = load(from)
+	if err == nil && !ok && s.doc.Open {
 		err = fmt.Errorf("%w: the assertions of version %d are missing", ErrCorrupt, s.doc.Version)
 	}
-	if err != nil {
+	if err != nil || !ok {
 		return err
 	}
 	if s.st, err = decodeStated(row); err != nil {
 		return err
 	}
-	if s.facts, err = factsOfStated(s.st); err != nil {
+	if here.facts, err = factsOfStated(s.st); err != nil {
+		return err
+	}
+	here.stated = s.st
+	if s.facts, err = e.t.fold(here); err != nil {
 		return err
 	}
 	for i := range s.st.Kept {

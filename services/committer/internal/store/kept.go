@@ -27,8 +27,9 @@ type StaleFact struct {
 	Assertions []string
 	Extractors []string
 	Scope      []string // of the document
-	Decided    bool     // a person made it a fact
+	Decided    bool     // a person made it a fact, kept it before, or chose the value
 	Kept       bool     // it was kept before; what was decided then stands, unless the answer is to withdraw it
+	Deleted    bool     // the document goes, not a statement of it
 }
 
 // Kept is support that stayed when its version was closed: an earlier reading of the document stated the fact, the open version does
@@ -88,6 +89,8 @@ type StaleItem struct {
 	Seq  uint64 `json:"seq"`
 	At   string `json:"at"`
 	Job  string `json:"job,omitempty"`
+	// Gone is the last version of a document that was deleted; 0: its new version does not state the fact.
+	Gone int `json:"gone,omitempty"`
 }
 
 // factsOfStated is what a version supports: what it states, and what was kept.
@@ -180,6 +183,7 @@ func (a *application) stale(prev Stated, was *docFacts, now *docFacts) (kept []K
 			continue
 		}
 		if a.withdrawn(&k, byPerson[fact]) {
+			a.lose(&k, byPerson[fact])
 			if err := a.t.endStale(&a.d, fact, k.Asked); err != nil {
 				return nil, nil, err
 			}
@@ -193,7 +197,7 @@ func (a *application) stale(prev Stated, was *docFacts, now *docFacts) (kept []K
 			continue
 		}
 		k := Kept{Version: was.versionOf(r.version, a.d.Version), Type: r.typ, Ends: []KeptEnd{was.end(r.src, a.d.Version), was.end(r.dst, a.d.Version)}, Spans: r.spans}
-		if kept, err = a.keep(kept, k, v.String(), byPerson); err != nil {
+		if kept, err = a.keep(kept, k, v.String(), byPerson[v.String()], false); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -210,7 +214,7 @@ func (a *application) stale(prev Stated, was *docFacts, now *docFacts) (kept []K
 			continue
 		}
 		k := Kept{Version: was.versionOf(x.version, a.d.Version), Date: a.d.Date(), Name: p.name, Value: x.value, Ends: []KeptEnd{was.end(p.owner, a.d.Version)}, Spans: x.spans}
-		if kept, err = a.keep(kept, k, fact, byPerson); err != nil {
+		if kept, err = a.keep(kept, k, fact, byPerson[fact], false); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -277,18 +281,30 @@ func (a *application) stillDecided(byPerson map[string]bool, kept []Kept, now *d
 	return slices.Sorted(maps.Keys(still)), nil
 }
 
-// keep asks the policy about a fact, and appends it where it stays.
-func (a *application) keep(list []Kept, k Kept, fact string, byPerson map[string]bool) ([]Kept, error) {
+// keep asks the policy about a fact, and appends it where it stays. gone: the document goes.
+func (a *application) keep(list []Kept, k Kept, fact string, decided, gone bool) ([]Kept, error) {
+	scope := a.c.Meta.Scope
+	if gone {
+		scope = a.d.Meta.Scope // a delete says no more than the key
+	}
+	if !decided {
+		var err error
+		if decided, err = a.t.ruledFor(a.d.Meta.ID, fact, &k); err != nil {
+			return list, err
+		}
+	}
 	verdict := StaleWithdraw
 	if a.c.Stale != nil {
-		verdict = a.c.Stale(k.look(a.c.Meta.Scope, byPerson[fact]))
+		f := k.look(scope, decided)
+		f.Deleted = gone
+		verdict = a.c.Stale(f)
 	}
 	if verdict != StaleReview && verdict != StaleKeep {
+		a.lose(&k, decided)
 		return list, nil
 	}
 	a.res.Kept++
-	if verdict == StaleReview {
-		k.Asked = true
+	if k.Asked = verdict == StaleReview; k.Asked {
 		a.res.Asked++
 		key, err := staleKey(a.t.g.id, a.d.Meta.ID, fact)
 		if err != nil {
@@ -297,7 +313,11 @@ func (a *application) keep(list []Kept, k Kept, fact string, byPerson map[string
 		if err := a.t.forgetStale(a.d.Meta.ID, fact); err != nil { // it was about another loss
 			return list, err
 		}
-		if err := a.t.putJSON(key, StaleItem{Doc: a.d.Meta.ID, Fact: fact, Kept: k, Seq: a.t.seq, At: a.t.at, Job: a.c.Job}); err != nil {
+		x := StaleItem{Doc: a.d.Meta.ID, Fact: fact, Kept: k, Seq: a.t.seq, At: a.t.at, Job: a.c.Job}
+		if gone {
+			x.Gone = a.d.Version
+		}
+		if err := a.t.putJSON(key, x); err != nil {
 			return list, err
 		}
 		a.t.counts.Stale++
@@ -365,19 +385,5 @@ func (t *Txn) endStale(d *Doc, fact string, asked bool) error {
 	}
 	t.put(k, nil)
 	t.counts.Stale--
-	return nil
-}
-
-// endAllStale removes the items of a document that goes.
-func (t *Txn) endAllStale(d *Doc, st Stated) error {
-	for i := range st.Kept {
-		fact, err := st.Kept[i].FactID()
-		if err == nil {
-			err = t.endStale(d, fact, st.Kept[i].Asked)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }

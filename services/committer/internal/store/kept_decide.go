@@ -8,14 +8,14 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 )
 
-// DecideStale ends the question about a kept fact of an open document: its support is withdrawn, or stays. ErrBadChange says that nothing
-// waits.
-func (t *Txn) DecideStale(ctx context.Context, docID, fact string, withdraw bool, d Decision) (DocResult, error) {
+// DecideStale ends the question about a kept fact of a document: its support is withdrawn, or stays. ErrBadChange says that nothing waits.
+func (t *Txn) DecideStale(ctx context.Context, x StaleItem, withdraw bool, d Decision) (DocResult, error) {
+	docID, fact := x.Doc, x.Fact
 	if err := t.lock(); err != nil {
 		return DocResult{}, err
 	}
 	defer t.unlock()
-	res, err := t.decideStale(docID, fact, func(list []Kept, i int) ([]Kept, error) {
+	res, err := t.decideStale(docID, fact, x.Gone, func(list []Kept, i int) ([]Kept, error) {
 		if i < 0 || !list[i].Asked {
 			return nil, badChange(docID, "nobody is asked about fact %s", fact)
 		}
@@ -24,7 +24,7 @@ func (t *Txn) DecideStale(ctx context.Context, docID, fact string, withdraw bool
 			d.State = api.StateApproved
 		}
 		d.Key, d.Kind, d.Seq, d.At = StaleKey(docID, fact), "stale", t.seq, t.at
-		if err := t.putJSON(newKey(t.g.id, spaceDecision).str(d.Key), d); err != nil {
+		if err := t.putStale(docID, fact, &d); err != nil {
 			return nil, err
 		}
 		if withdraw {
@@ -40,14 +40,14 @@ func (t *Txn) DecideStale(ctx context.Context, docID, fact string, withdraw bool
 	return res, t.flushIfFull(ctx)
 }
 
-// AskAgain takes a decision about a stale fact back: what was kept waits again. ErrBadChange says that it cannot: the document is not open,
-// states the fact, or waits already.
+// AskAgain takes a decision about a stale fact back: what was kept waits again. ErrBadChange says that it cannot: the document was deleted
+// since, states the fact, or waits already.
 func (t *Txn) AskAgain(ctx context.Context, x StaleItem) (DocResult, error) {
 	if err := t.lock(); err != nil {
 		return DocResult{}, err
 	}
 	defer t.unlock()
-	res, err := t.decideStale(x.Doc, x.Fact, func(list []Kept, i int) ([]Kept, error) {
+	res, err := t.decideStale(x.Doc, x.Fact, x.Gone, func(list []Kept, i int) ([]Kept, error) {
 		list = slices.Clone(list)
 		if i < 0 {
 			i = len(list)
@@ -74,17 +74,52 @@ func (t *Txn) AskAgain(ctx context.Context, x StaleItem) (DocResult, error) {
 }
 
 // forgetStale drops the decision about a stale fact.
-func (t *Txn) forgetStale(docID, fact string) error {
-	k := StaleKey(docID, fact)
+func (t *Txn) forgetStale(doc, fact string) error {
+	k := StaleKey(doc, fact)
 	_, ok, err := t.decision(k)
 	if err == nil && ok {
-		t.put(newKey(t.g.id, spaceDecision).str(k), nil)
+		err = t.putStale(doc, fact, nil)
 	}
 	return err
 }
 
-// decideStale changes what an open document keeps; at is the place of the fact, -1 when it is not kept.
-func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) ([]Kept, error)) (res DocResult, err error) {
+// putStale stores the decision about a stale fact, nil: none, and the row by which the item's id leads to it.
+func (t *Txn) putStale(doc, fact string, d *Decision) error {
+	k := newKey(t.g.id, spaceDecision).str(StaleKey(doc, fact))
+	ik, err := staleIDKey(t.g.id, doc, fact)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		t.put(k, nil)
+		t.put(ik, nil)
+		return nil
+	}
+	t.put(ik, []byte(doc+"|"+fact))
+	return t.putJSON(k, d)
+}
+
+func staleIDKey(g uint32, doc, fact string) (key, error) {
+	v, err := mustID(StaleID(doc, fact))
+	return newKey(g, spaceStaleID).id(v), err
+}
+
+// StaleDecided is the decision about a stale fact by the id of its item; ok is false when none stands.
+func (sn *Snapshot) StaleDecided(itemID string) (d Decision, ok bool, err error) {
+	v, valid := parseID(itemID)
+	if !valid {
+		return d, false, nil
+	}
+	at := ""
+	if ok, err = sn.get(sn.key(spaceStaleID).id(v), func(b []byte) error { at = string(b); return nil }); err != nil || !ok {
+		return d, false, err
+	}
+	return sn.Decision("stale|" + at)
+}
+
+// decideStale changes what is kept of a document; at is the place of the fact, -1 when it is not kept. gone is the last version of a document
+// that was deleted when the question arose.
+func (t *Txn) decideStale(docID, fact string, gone int, change func(list []Kept, at int) ([]Kept, error)) (res DocResult, err error) {
 	doc, err := mustID(docID)
 	if err != nil {
 		return res, err
@@ -93,10 +128,15 @@ func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) (
 	if err != nil {
 		return res, err
 	}
-	if !d.Open {
+	var st Stated
+	switch {
+	case d.Open:
+		st, err = t.stated(doc, d.Version)
+	case d.Version == 0 || gone != d.Version: // a deletion since withdrew it, or asked itself
 		return res, badChange(docID, "the document is not open")
+	default:
+		st, err = t.left(doc)
 	}
-	st, err := t.stated(doc, d.Version)
 	if err != nil {
 		return res, err
 	}
@@ -141,10 +181,16 @@ func (t *Txn) decideStale(docID, fact string, change func(list []Kept, at int) (
 	if err := t.diff(doc, side{d.Version, d.Date(), was, before}, side{d.Version, d.Date(), now, st}, &res); err != nil {
 		return res, err
 	}
-	if err := t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st); err != nil {
+	d.Revision++
+	st.Revision = d.Revision
+	if d.Open {
+		err = t.putJSON(newKey(t.g.id, spaceAssert).id(doc).u32(uint32(d.Version)), st)
+	} else {
+		err = t.putLeft(doc, st)
+	}
+	if err != nil {
 		return res, err
 	}
-	d.Revision++
 	t.docs = append(t.docs, d.Meta.Key)
 	return res, t.putJSON(newKey(t.g.id, spaceDoc).id(doc), d)
 }

@@ -99,9 +99,9 @@ func TestStaleFactsWait(t *testing.T) {
 		for _, x := range items {
 			txn, err := s.Begin(t.Context(), g)
 			require.NoError(t, err)
-			_, err = txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw, Decision{Actor: "eva"})
+			_, err = txn.DecideStale(t.Context(), x, withdraw, Decision{Actor: "eva"})
 			require.NoError(t, err)
-			_, err = txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw, Decision{Actor: "eva"})
+			_, err = txn.DecideStale(t.Context(), x, withdraw, Decision{Actor: "eva"})
 			require.ErrorIs(t, err, ErrBadChange, "nothing waits any more")
 			_, err = txn.Finish(t.Context(), nil)
 			require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestAskAgain(t *testing.T) {
 				verified(t, s)
 			}
 			decide(func(txn *Txn) error {
-				_, err := txn.DecideStale(t.Context(), x.Doc, x.Fact, withdraw, Decision{Actor: "eva"})
+				_, err := txn.DecideStale(t.Context(), x, withdraw, Decision{Actor: "eva"})
 				return err
 			})
 			sn, err := s.Snapshot(g, 0)

@@ -41,6 +41,7 @@ const (
 	spaceVerdict  = '!' // entity id, greater entity id
 	spaceMatchID  = '#' // match id → entity id, greater entity id
 	spaceStale    = '~' // id of a stale item → document, fact, what is kept
+	spaceStaleID  = ':' // id of a stale item that was decided → document id, fact id
 	spaceConflict = '%' // conflict id → owner id, property, number of values
 	spaceRuling   = '^' // owner id, property
 	spaceRulingID = '&' // conflict id → owner id, property
@@ -60,7 +61,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&*$?"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&*$?:"
 
 // Lists of postings.
 const (
@@ -294,7 +295,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceRulingID, spaceApart, spaceDegreeID:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceStaleID, spaceRulingID, spaceApart, spaceDegreeID:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())

@@ -199,6 +199,8 @@ type Stated struct {
 	Kept []Kept `json:"kept,omitempty"`
 	// Decided are the ids of facts of the document that a person made, sorted.
 	Decided []string `json:"decided,omitempty"`
+	// Revision of the document since which it is so, where a decision changed it; 0: since it was read.
+	Revision uint64 `json:"revision,omitempty"`
 }
 
 // CandidateRecord is the candidates of one key in one document.

@@ -18,7 +18,7 @@ var kinds = map[byte]string{
 	spaceDoc: "document", spaceVersion: "version", spaceText: "text", spaceAssert: "assertions", spaceKey: "key", spaceChunk: "chunk",
 	spaceNo: "chunk_number", spaceEntity: "entity", spaceName: "name", spaceMention: "mention", spaceProp: "property",
 	spacePropFold: "property_fold", spaceRelation: "relation", spaceEvidence: "evidence", spaceOut: "out", spaceIn: "in",
-	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spaceCandID: "candidate_id", spaceStale: "stale", spacePosting: "posting", spaceCounts: "counts",
+	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spaceCandID: "candidate_id", spaceStale: "stale", spaceStaleID: "stale_id", spacePosting: "posting", spaceCounts: "counts",
 	spaceMatch: "match", spaceMatchID: "match_id", spaceConflict: "conflict", spaceRuling: "ruling", spaceRulingID: "ruling_id", spaceApart: "apart", spaceDegree: "degree", spaceDegreeID: "degree_id", spaceVerdict: "verdict", spaceFeed: "feed", spaceCandFeed: "candidate_feed", spaceFeedTrim: "feed_trimmed",
 	spaceOutbox: "outbox", spaceJournal: "journal", spaceCurrent: "current", 0: "raw", 1: "unknown",
 }
@@ -171,7 +171,7 @@ func (v *verifier) checkKey(k, val []byte) {
 	v.reply.Checked[kinds[space]]++
 	switch space {
 	case spaceCurrent:
-		if len(k) != headLen || len(val) != 8 || binary.BigEndian.Uint64(val) != v.sn.g.current.Load() {
+		if len(k) != headLen || len(val) != 8 || binary.BigEndian.Uint64(val) < v.sn.seq || !v.reached(binary.BigEndian.Uint64(val)) {
 			v.problem(k, "the current sequence is not what the store works with")
 		}
 	case spaceJournal:
@@ -204,14 +204,21 @@ func (v *verifier) checkKey(k, val []byte) {
 			v.problem(k, "a malformed key")
 			return
 		}
-		// A commit under way writes at the sequence that follows the current one.
-		if seq > v.sn.g.current.Load()+1 || seq > v.sn.seq && !v.sn.s.writing(v.sn.g) {
+		if seq > v.sn.seq && !v.reached(seq) {
 			v.problem(k, "a row above the current sequence %d", v.sn.seq)
 		}
 		if _, err := unseal(base, val); err != nil {
 			v.problem(k, "%v", err)
 		}
 	}
+}
+
+// reached says whether rows of a sequence can be there: a commit under way writes at the one that follows the current one, and may end while
+// rows are read.
+func (v *verifier) reached(seq uint64) bool {
+	writing := v.sn.s.writing(v.sn.g) // before the look at what is current: what ended in between is
+	now := v.sn.g.current.Load()
+	return seq <= now || writing && seq == now+1
 }
 
 // writing says whether a commit of a graph is under way, or was a moment ago.

@@ -265,11 +265,16 @@ func (v *verifier) stated(k key, doc id, d Doc, ver Version, text string, st Sta
 	if !open {
 		return nil
 	}
-	if err := v.kept(k, doc, d, ver, st); err != nil {
+	if err := v.kept(k, doc, d, st); err != nil {
 		return err
 	}
-	here := side{ver.Version, d.Date(), f, st}
-	if f, err = v.counted(here); err != nil {
+	return v.supported(doc, d, side{ver.Version, d.Date(), f, st})
+}
+
+// supported asks for the support rows of what a document states and keeps.
+func (v *verifier) supported(doc id, d Doc, here side) error {
+	f, err := v.counted(here)
+	if err != nil {
 		return err
 	}
 	for e, x := range f.ents {
@@ -416,8 +421,11 @@ func (v *verifier) index() error {
 		return err
 	}
 	for _, space := range []byte{spaceText, spaceAssert} {
-		err := v.each(v.sn.key(space), func(k key, r *keyReader, _ []byte) error {
+		err := v.each(v.sn.key(space), func(k key, r *keyReader, val []byte) error {
 			doc, n := r.id(), int(r.u32())
+			if space == spaceAssert && n == 0 {
+				return v.left(k, doc, val)
+			}
 			ok, err := v.has(versionKey(v.sn.g.id, doc, n))
 			if err == nil && !ok {
 				v.problem(k, "its version is missing")

@@ -209,12 +209,12 @@ func (v *verifier) support(k key, r *keyReader, _ []byte) error {
 	if err != nil {
 		return err
 	}
-	if !ok || !d.Open {
-		v.problem(k, "its document %s is not open", doc)
+	if !ok {
+		v.problem(k, "its document %s is missing", doc)
 		return nil
 	}
 	f := noFacts
-	_, err = v.get(v.sn.key(spaceAssert).id(doc).u32(uint32(d.Version)), func(b []byte) error {
+	_, err = v.get(v.supporting(doc, d), func(b []byte) error {
 		st, err := decodeStated(b)
 		if err != nil {
 			return err

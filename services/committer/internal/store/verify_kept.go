@@ -1,7 +1,46 @@
 package store
 
-// kept checks what an open version kept of earlier ones: its quotes slice from their texts, and what waits has an item.
-func (v *verifier) kept(k key, doc id, d Doc, ver Version, st Stated) error {
+import (
+	"bytes"
+	"strings"
+)
+
+// left checks what is kept of a document that is not open.
+func (v *verifier) left(k key, doc id, val []byte) error {
+	st, err := decodeStated(val)
+	if err != nil {
+		return err
+	}
+	d, ok, err := v.doc(doc)
+	if err != nil {
+		return err
+	}
+	if !ok || d.Open || len(st.Kept) == 0 || len(st.Chunks) > 0 || len(st.Entities) > 0 {
+		v.problem(k, "it is of a document that is not deleted, or keeps nothing, or states more (open: %t, %d kept)", d.Open, len(st.Kept))
+		return nil
+	}
+	for _, x := range st.Kept {
+		if x.Version < 1 {
+			v.problem(k, "what is kept is of version %d", x.Version)
+			return nil
+		}
+	}
+	f, err := factsOfStated(st)
+	if err != nil {
+		v.problem(k, "%v", err)
+		return nil
+	}
+	if err := v.kept(k, doc, d, st); err != nil {
+		return err
+	}
+	return v.supported(doc, d, side{0, "", f, st})
+}
+
+// kept checks what is kept of a document's earlier versions: its quotes slice from their texts, and what waits has an item.
+func (v *verifier) kept(k key, doc id, d Doc, st Stated) error {
+	if d.Revision < st.Revision {
+		v.problem(v.sn.key(spaceDoc).id(doc), "it is at revision %d, a decision made it %d", d.Revision, st.Revision)
+	}
 	for i := range st.Kept {
 		x := &st.Kept[i]
 		fact, err := x.FactID()
@@ -25,11 +64,16 @@ func (v *verifier) kept(k key, doc id, d Doc, ver Version, st Stated) error {
 			continue
 		}
 		sk, err := staleKey(v.sn.g.id, d.Meta.ID, fact)
-		if err == nil {
-			err = v.need(sk, "%s asks about fact %s", d.Meta.Key, fact)
-		}
 		if err != nil {
 			return err
+		}
+		ok, err := v.has(sk)
+		if err != nil {
+			return err
+		}
+		if !ok { // either may be the wrong one
+			v.problem(sk, "missing: %s asks about fact %s", d.Meta.Key, fact)
+			v.problem(k, "it asks about fact %s, which does not wait", fact)
 		}
 		v.asked++
 	}
@@ -77,6 +121,9 @@ func (v *verifier) stale() error {
 		return err
 	}
 	v.found.Stale = n
+	if err := v.staleIDs(); err != nil {
+		return err
+	}
 	if n == v.asked {
 		return nil
 	}
@@ -93,17 +140,49 @@ func (v *verifier) stale() error {
 	})
 }
 
-// asks says whether a document's open version asks about a fact.
+// staleIDs checks that the ids of stale facts that were decided lead to their decisions, and that each decision is led to.
+func (v *verifier) staleIDs() error {
+	err := v.each(v.sn.key(spaceStaleID), func(k key, _ *keyReader, val []byte) error {
+		doc, fact, _ := strings.Cut(string(val), "|")
+		if own, err := staleIDKey(v.sn.g.id, doc, fact); err != nil || !bytes.Equal(own, k) {
+			v.problem(k, "it leads to fact %.80s of document %.80s, whose item has another id", fact, doc)
+			return nil
+		}
+		return v.need(v.sn.key(spaceDecision).str(StaleKey(doc, fact)), "an item's id leads to it")
+	})
+	if err != nil {
+		return err
+	}
+	return v.each(v.sn.key(spaceDecision).part("stale|"), func(k key, r *keyReader, _ []byte) error {
+		name := r.str()
+		doc, fact, _ := strings.Cut(strings.TrimPrefix(name, "stale|"), "|")
+		ik, err := staleIDKey(v.sn.g.id, doc, fact)
+		if err != nil {
+			return err
+		}
+		return v.need(ik, "%.200s was decided", name)
+	})
+}
+
+// supporting is the row by which a document supports facts now.
+func (v *verifier) supporting(doc id, d Doc) key {
+	if !d.Open {
+		return leftKey(v.sn.g.id, doc)
+	}
+	return v.sn.key(spaceAssert).id(doc).u32(uint32(d.Version))
+}
+
+// asks says whether a document asks about a fact.
 func (v *verifier) asks(x StaleItem) (yes bool, err error) {
 	doc, ok := parseID(x.Doc)
 	if !ok {
 		return false, nil
 	}
 	d, ok, err := v.doc(doc)
-	if err != nil || !ok || !d.Open {
+	if err != nil || !ok {
 		return false, err
 	}
-	_, err = v.get(v.sn.key(spaceAssert).id(doc).u32(uint32(d.Version)), func(b []byte) error {
+	_, err = v.get(v.supporting(doc, d), func(b []byte) error {
 		st, err := decodeStated(b)
 		for i := range st.Kept {
 			fact, e := st.Kept[i].FactID()

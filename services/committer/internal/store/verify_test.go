@@ -68,9 +68,21 @@ func fixtureID(tb T, label, key string) id {
 func TestVerifyNamesDamage(t *testing.T) {
 	s := damaged(t)
 	reads(t, s, 1, "d", "[Person:Lin] joined [Person:Guild].\n> 0 MEMBER_OF Person:Lin Person:Guild", nil)
+	reads(t, s, 1, "e", "[Person:Lin] joined [Person:Guild].\n> 0 MEMBER_OF Person:Lin Person:Guild", nil)
 	reads(t, s, 2, "d", "Nobody joined.", policy(StaleReview))
-	reads(t, s, 1, "e", "[Person:Ada] was born in 1815, [Person:Bo] knew her.\n~\n[Person:Ada] is young.\n. 0 born=1815 Person:Ada\n> 0 KNOWS Person:Bo Person:Ada\n> 1 KNOWS Person:Bo Person:Cy", nil)
+	reads(t, s, 1, "f", "[Person:Ada] was born in 1815, [Person:Bo] knew her.\n~\n[Person:Ada] is young.\n. 0 born=1815 Person:Ada\n> 0 KNOWS Person:Bo Person:Ada\n> 1 KNOWS Person:Bo Person:Cy", nil)
 	tell(t, s, apartRuling())
+	removes(t, s, 2, "e", policy(StaleReview))
+	_, items := waiting(t, s)
+	require.Len(t, items, 2)
+	for _, x := range items {
+		if x.Gone > 0 {
+			require.NoError(t, decides(t, s, func(txn *Txn) error {
+				_, err := txn.DecideStale(t.Context(), x, false, Decision{Actor: "eva"})
+				return err
+			}))
+		}
+	}
 	verified(t, s)
 	newest := map[string]string{} // key without sequence → newest key
 	spaces := map[byte]bool{}
@@ -178,7 +190,7 @@ func TestVerifyNamesWrongRows(t *testing.T) {
 		v    []byte
 		want string
 	}{
-		{k(spaceMention).id(ada).id(gone), encodeMentions(&MentionSupport{Version: 1}), "is not open"},
+		{k(spaceMention).id(ada).id(gone), encodeMentions(&MentionSupport{Version: 1}), "does not state it"},
 		{k(spaceMention).id(stranger).id(doc), encodeMentions(&MentionSupport{Version: 1}), "document a does not state it"},
 		{k(spaceEvidence).id(stranger).id(doc), evidence, "document a does not state it"},
 		{k(spaceProp).id(ada).str("year").str("n7").id(doc), evidence, "document a does not state it"},

@@ -1,0 +1,30 @@
+//go:build proof
+
+package integration
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/services/committer"
+)
+
+// As TestReplay, with histories that nobody has seen.
+func TestReplayMany(t *testing.T) {
+	sideBySide(t, seeds(t, 60), 6, 80, 3)
+}
+
+// The same with processes, the committer being killed: what it had in hand is done once.
+func TestReplayKilled(t *testing.T) {
+	first := sixProcesses(t, 1)
+	second := newFleet(t, fleetOptions{Committer: committer.Config{PolicyOff: true}})
+	seen := histories(t, seeds(t, 6), 60, func(graph string) *history {
+		return &history{cluster: first, g: graph, crashes: 10, crash: func() {
+			first.the("committer").kill()
+			first.start("committer")
+			first.ready("committer")
+		}}
+	}, second)
+	require.NotZero(t, seen["crash"])
+}

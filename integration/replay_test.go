@@ -1,0 +1,101 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/factmill/factmill/services/committer"
+)
+
+// wanted are the things that must have happened in the histories of a test, or it proves little.
+var wanted = []string{
+	"crash", "superseded", "stale kept", "stale asked", "deleted", "delete asked", "delete withdrew decided", "converted relations",
+	"not_stated review.approve", "not_stated review.reject", "document_deleted review.approve", "document_deleted review.reject",
+	"entity approve", "entity reject", "entity edit", "entity convert", "entity prune", "entity undo",
+	"relation approve", "relation reject", "relation edit", "relation convert", "relation prune", "relation undo",
+	"match same", "match different", "match undo", "conflict choose", "conflict keep_all", "conflict reject", "conflict undo",
+	"stale withdraw", "stale keep", "stale undo", "by policy approve", "by policy reject",
+}
+
+// histories runs random histories, one a seed, and replays each: the same documents and the audit trail give the same canonical export,
+// byte by byte, after each step. next gives the graph's history where it runs.
+func histories(t *testing.T, list []uint64, steps int, next func(graph string) *history, second *fleet) map[string]int {
+	t.Helper()
+	seen := map[string]int{}
+	for _, seed := range list {
+		began := time.Now()
+		h := next(fmt.Sprint("h", seed))
+		h.rng, h.seen = random(seed, "history"), seen
+		t.Logf("seed %d", seed)
+		h.run(steps)
+		trail := h.trail(h.g)
+		for _, a := range trail {
+			seen[a.Kind+" "+a.Decision]++
+			if a.Policy != nil {
+				seen["by policy "+a.Decision]++
+			}
+		}
+		took := time.Since(began)
+		replayed(second, fmt.Sprint("r", seed), h.all, trail, h.marks)
+		t.Logf("seed %d: %d records, %s, replayed in %s", seed, len(trail), took.Round(time.Millisecond), (time.Since(began) - took).Round(time.Millisecond))
+	}
+	return seen
+}
+
+// sideBySide splits histories over a few pairs of fleets, since a crash takes time in which nothing happens, and demands that each kind of
+// thing happened in one of them.
+func sideBySide(t *testing.T, list []uint64, fleets, steps, crashes int) {
+	t.Helper()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	t.Run("histories", func(t *testing.T) {
+		for n := range fleets {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				first := newFleet(t, fleetOptions{})
+				second := newFleet(t, fleetOptions{Committer: committer.Config{PolicyOff: true}})
+				var mine []uint64
+				for i := n; i < len(list); i += fleets {
+					mine = append(mine, list[i])
+				}
+				more := histories(t, mine, steps, func(graph string) *history {
+					return &history{cluster: first.cluster, g: graph, crashes: crashes, crash: first.fall}
+				}, second)
+				mu.Lock()
+				defer mu.Unlock()
+				for k, n := range more {
+					seen[k] += n
+				}
+			})
+		}
+	})
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		t.Logf("%-36s %d", k, seen[k])
+	}
+	for _, what := range wanted {
+		require.NotZero(t, seen[what], what)
+	}
+}
+
+// After any sequence of ingests, deletions, decisions, edits, undos, schemas and crashes, the audit trail over the same documents gives the
+// same graph. The histories are pinned; make test/proof runs others.
+func TestReplay(t *testing.T) {
+	sideBySide(t, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 4, 60, 3)
+}
+
+// fall cuts the committer off and starts another one.
+func (f *fleet) fall() {
+	f.t.Helper()
+	for i, m := range f.list() {
+		if m.name == "committer" {
+			require.NoError(f.t, f.replace(i, true))
+		}
+	}
+	f.ready("committer")
+}
