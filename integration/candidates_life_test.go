@@ -297,7 +297,7 @@ func TestDecidedWhileAJobWaits(t *testing.T) {
 	f.decided("g", "approve", "entity|spacecraft|soyuz")
 	unknown := ask[api.DecideReply](f.cluster, "g", "review.approve", api.ReviewDecide{Keys: []string{"entity|spacecraft|mir"}, Actor: "eva"})
 	require.Equal(t, map[string]string{"entity|spacecraft|mir": "candidate_not_found"}, unknown.Outcome.Skipped, "what is not committed cannot be decided")
-	s := ask[api.JobStatus](f.cluster, "g", "jobs.accept", api.JobAccept{Job: job})
+	s := f.cluster.accept("g", job)
 	require.Equal(t, []any{api.JobCommitted, []int{2, 1}}, []any{s.State, said(s)})
 	require.Equal(t, []string{"entity|spacecraft|mir ×1 in 1 @0.9"}, f.queue("g", "pending"))
 	require.Equal(t, []string{"entity|spacecraft|soyuz ×2 in 2 @0.9"}, f.queue("g", "approved"))
