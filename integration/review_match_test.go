@@ -256,7 +256,7 @@ func TestReviewMatchCommands(t *testing.T) {
 	require.Contains(t, command(4, "review", "reject", "--key", "entity|a|b").stdout, "skipped entity|a|b: candidate_not_found")
 	require.Contains(t, command(2, "review", "reject", "--key", "job|a").stderr, "fingerprint is missing")
 	require.Contains(t, command(2, "review", "reject", "--key", "stale|a|b").stderr, "fingerprint is missing")
-	require.Contains(t, command(2, "review", "reject", "--key", "conflict|a|b").stderr, "value is missing")
+	require.Contains(t, command(2, "review", "reject", "--key", "conflict|a|b").stderr, "fingerprint is missing")
 	require.Contains(t, command(2, "review", "reject", "--id", one.IDs[0], "--actor", "a\nb").stderr, "actor must be a name")
 	command(0, "ingest", "docs", "--force")
 	require.Equal(t, "approved", loose[api.ReviewShowReply](t, command(0, "review", "show", one.Key, "--json").stdout).Item.State)
