@@ -69,6 +69,7 @@ func TestAuditIsExportedAndChecked(t *testing.T) {
 		require.Contains(t, r.err, x.want, name)
 		require.LessOrEqual(t, strings.Count(r.err, "audit record "), 2, "%s: what is whole is not named: %s", name, r.err)
 	}
+	check(lines[0] + lines[len(lines)-1])
 	found := reads[map[string]any](t, result{exitDone, p.run("", "review", "audit", "--verify", "--file", "audit.jsonl", "--json").out, ""})
 	require.Equal(t, "audit.jsonl", found["file"])
 	require.Len(t, found["problems"], 1)
