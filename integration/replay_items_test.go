@@ -24,6 +24,31 @@ func (h *history) conflict() {
 	if len(groups) == 0 {
 		return
 	}
+	shown, ok := asked[api.ReviewShowReply](h.cluster, h.g, "review.show", api.ReviewShow{Key: h.ofSome(groups).Key})
+	if !ok || shown.Conflict == nil || len(shown.Conflict.Values) == 0 {
+		return
+	}
+	value, err := json.Marshal(shown.Conflict.Values[h.rng.IntN(len(shown.Conflict.Values))].Value)
+	require.NoError(h.t, err)
+	req := api.ReviewDecide{Keys: []string{shown.Item.Key}, Fingerprint: shown.Fingerprint, Actor: "eva", RequestID: h.request()}
+	verb := "review.approve"
+	switch at := h.rng.IntN(4); {
+	case at == 0:
+		req.Decision = events.DecisionKeepAll
+	case at == 1:
+		req.Decision, req.Value = events.DecisionChoose, value
+	case at == 2 && shown.Conflict.Reason == api.ReasonHomonym:
+		verb = "review.reject" // its values are of different things
+	default:
+		verb, req.Value = "review.reject", value
+	}
+	if _, ok := does[api.DecideReply](h, verb, req); ok {
+		h.then(takesBack)
+	}
+}
+
+// ofSome is one of some groups: of a reason that any of them has, so that what is rare has its turn.
+func (h *history) ofSome(groups []api.Group) api.Group {
 	var reasons []string
 	for _, g := range groups {
 		if !slices.Contains(reasons, g.Reasons[0]) {
@@ -32,25 +57,7 @@ func (h *history) conflict() {
 	}
 	reason := h.pick(reasons)
 	groups = slices.DeleteFunc(groups, func(g api.Group) bool { return g.Reasons[0] != reason })
-	shown, ok := asked[api.ReviewShowReply](h.cluster, h.g, "review.show", api.ReviewShow{Key: groups[h.rng.IntN(len(groups))].Key})
-	if !ok || shown.Conflict == nil || len(shown.Conflict.Values) == 0 {
-		return
-	}
-	value, err := json.Marshal(shown.Conflict.Values[h.rng.IntN(len(shown.Conflict.Values))].Value)
-	require.NoError(h.t, err)
-	req := api.ReviewDecide{Keys: []string{shown.Item.Key}, Fingerprint: shown.Fingerprint, Actor: "eva", RequestID: h.request()}
-	verb := "review.approve"
-	switch at := h.rng.IntN(6); {
-	case at == 0:
-		req.Decision = events.DecisionKeepAll
-	case at < 3:
-		req.Decision, req.Value = events.DecisionChoose, value
-	case at == 3 && reason == api.ReasonHomonym:
-		verb = "review.reject" // its values are of different things
-	default:
-		verb, req.Value = "review.reject", value
-	}
-	does[api.DecideReply](h, verb, req)
+	return groups[h.rng.IntN(len(groups))]
 }
 
 // choose says which of several entities that fit a name it is.
@@ -166,6 +173,13 @@ func (h *history) undo() {
 		does[api.DecideReply](h, "review.undo", api.ReviewUndo{Decision: a.Record, Actor: "eva", RequestID: h.request()})
 	}
 }
+
+// takesBack undoes the last decision.
+var takesBack = operation{"undo", 0, func(h *history) {
+	if log := h.trail(h.g); len(log) > 0 {
+		does[api.DecideReply](h, "review.undo", api.ReviewUndo{Decision: log[len(log)-1].Record, Actor: "eva", RequestID: h.request()})
+	}
+}}
 
 // what a record is about, and what was decided.
 func what(a events.Audit) string {

@@ -45,6 +45,7 @@ var bounds = []string{"", ", cardinality: {max_per_source: 1}", ", cardinality: 
 var reviews = []string{
 	"stale: review", "stale: keep", "stale: withdraw",
 	`stale: review, manual: [{deletes: true, kind: relation}]`,
+	`stale: keep, manual: [{deletes: true}]`,
 	`stale: withdraw, manual: [{deletes: true}], auto_reject: [{kind: relation, label: WORKS_FOR, reason: assertion_kind}]`,
 	`stale: keep, auto_accept: [{kind: entity, label: Event}, {kind: relation, label: WORKS_FOR, reason: assertion_kind}], auto_reject: [{kind: entity, label: Location}]`,
 	`stale: review, manual: [{kind: relation, label: WORKS_FOR}]`,
@@ -74,6 +75,7 @@ type history struct {
 	texts  map[string][]string // that each document ever had
 	schema [3]int              // grown or not, review section, bounds
 	n      int                 // operations
+	next   []operation         // that come before others
 }
 
 // operation is one kind of thing that happens.
@@ -101,12 +103,21 @@ var operations = []operation{
 	{"schema", 8, (*history).putsSchema},
 }
 
-// run does n random things.
+// run does random things until n of them changed something, or little can be done.
 func (h *history) run(n int) {
 	h.t.Helper()
 	h.texts = map[string][]string{}
 	h.putGuildhall(0, 0, 0)
-	for range n {
+	for range 5 * n {
+		if len(h.marks) == n {
+			return
+		}
+		if len(h.next) > 0 {
+			o := h.next[0]
+			h.next = h.next[1:]
+			h.step(o)
+			continue
+		}
 		total := 0
 		for _, o := range operations {
 			total += o.weight
@@ -114,19 +125,34 @@ func (h *history) run(n int) {
 		at := h.rng.IntN(total)
 		for _, o := range operations {
 			if at -= o.weight; at < 0 {
-				h.n++
-				o.do(h)
-				h.mark(o.name)
+				h.step(o)
 				break
 			}
 		}
 	}
 }
 
+func (h *history) step(o operation) {
+	h.t.Helper()
+	h.n++
+	o.do(h)
+	h.mark(o.name)
+}
+
+// then lets something rare be followed by what is rarer, half of the time.
+func (h *history) then(next ...operation) {
+	if h.rng.IntN(2) == 0 {
+		h.next = append(h.next, next...)
+	}
+}
+
 func (h *history) mark(what string) {
 	h.t.Helper()
+	if n := len(h.marks); n > 0 && h.marks[n-1].heard == len(h.all) && h.marks[n-1].seq == ask[api.StatsReply](h.cluster, h.g, "query.stats", nil).Seq {
+		return
+	}
 	seq := h.still(h.g, true)
-	h.marks = append(h.marks, standing{seq, h.canonical(), what})
+	h.marks = append(h.marks, standing{seq, len(h.all), h.canonical(), what})
 }
 
 // canonical is the canonical export, page by page.
@@ -155,7 +181,11 @@ func (h *history) putsSchema() {
 	if h.rng.IntN(4) == 0 {
 		more = 1 - more
 	}
-	h.putGuildhall(more, h.rng.IntN(len(reviews)), h.rng.IntN(len(bounds)))
+	review := h.rng.IntN(len(reviews))
+	h.putGuildhall(more, review, h.rng.IntN(len(bounds)))
+	if strings.Contains(reviews[review], "deletes: true") {
+		h.then(operation{"delete", 0, (*history).remove}, operation{"delete", 0, (*history).remove})
+	}
 }
 
 func (h *history) sentence() string {
@@ -163,9 +193,9 @@ func (h *history) sentence() string {
 	switch h.rng.IntN(10) {
 	case 0, 1, 2:
 		return p + " works for " + f + "."
-	case 3, 4:
+	case 3:
 		return "Perhaps " + p + " will work for " + f + "."
-	case 5:
+	case 4, 5:
 		return fmt.Sprintf("%s was born on %d May 1950.", p, 1+h.rng.IntN(2))
 	case 6:
 		return fmt.Sprintf("%s was founded in %d.", f, 1901+h.rng.IntN(3))
@@ -249,7 +279,9 @@ func (h *history) did(s api.JobStatus) {
 		h.seen[what] += n
 	}
 	if s.Documents.Deleted > 0 {
-		h.seen["delete asked"] += s.Stages.Storage.StaleAsked
+		if h.seen["delete asked"] += s.Stages.Storage.StaleAsked; s.Stages.Storage.StaleAsked > 0 {
+			h.next = append(h.next, operation{"stale", 0, (*history).staleFact}, takesBack, operation{"stale", 0, (*history).staleFact})
+		}
 	} else {
 		h.seen["stale asked"] += s.Stages.Storage.StaleAsked
 	}
@@ -420,7 +452,7 @@ func (h *history) staleFact() {
 	if len(groups) == 0 {
 		return
 	}
-	g := groups[h.rng.IntN(len(groups))]
+	g := h.ofSome(groups)
 	shown := ask[api.ReviewShowReply](h.cluster, h.g, "review.show", api.ReviewShow{Key: g.Key})
 	verb := []string{"review.approve", "review.reject"}[h.rng.IntN(2)]
 	h.seen[g.Reasons[0]+" "+verb]++
