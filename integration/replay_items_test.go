@@ -113,7 +113,7 @@ func (h *history) job() {
 	case at == 5:
 		does[api.DecideReply](h, "review.reject", req)
 	case at == 6:
-		does[api.DecideReply](h, "jobs.accept", api.JobAccept{Job: shown.Job.Job, Actor: "eva", RequestID: h.request()})
+		does[api.DecideReply](h, "jobs.accept", api.JobAccept{Job: shown.Job.Job, Fingerprint: shown.Fingerprint, Actor: "eva", RequestID: h.request()})
 	default:
 		does[api.DecideReply](h, "review.approve", req)
 	}
