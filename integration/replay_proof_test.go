@@ -12,7 +12,7 @@ import (
 
 // As TestReplay, with histories that nobody has seen.
 func TestReplayMany(t *testing.T) {
-	sideBySide(t, seeds(t, 30), 6, 60, 3)
+	sideBySide(t, seeds(t, 24), 6, 60, 3)
 }
 
 // The same with processes, the committer being killed: what it had in hand is done once.

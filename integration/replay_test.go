@@ -105,7 +105,7 @@ func sideBySide(t *testing.T, list []uint64, fleets, steps, crashes int) {
 // After any sequence of ingests, deletions, decisions, edits, undos, schemas and crashes, the audit trail over the same documents gives the
 // same graph. The histories are pinned; make test/proof runs others.
 func TestReplay(t *testing.T) {
-	sideBySide(t, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 4, 60, 3)
+	sideBySide(t, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, 4, 60, 3)
 }
 
 // fall cuts the committer off and starts another one.
