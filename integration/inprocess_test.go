@@ -373,22 +373,31 @@ func (c *cluster) committed(graph string, jobs []string) []api.JobStatus {
 	c.t.Helper()
 	out := make([]api.JobStatus, len(jobs))
 	for i, job := range jobs {
-		deadline := time.Now().Add(2 * time.Minute)
-		for !through(out[i]) {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			err := c.conn.Request(ctx, "factmill."+graph+".jobs.get", api.JobGet{Job: job, Wait: "5s"}, &out[i])
-			cancel()
-			var refused *api.Error
-			if err != nil && !(errors.As(err, &refused) && refused.Status == 503) {
-				require.NoError(c.t, err)
-			}
-			if time.Now().After(deadline) {
-				require.Fail(c.t, "a job does not end", "%s of %s: %+v\n%s", job, graph, out[i], c.waiting())
-			}
-		}
+		out[i] = c.outcome(graph, job, through)
 		require.Equal(c.t, api.JobCommitted, out[i].State, "job %s of %s: %s", job, graph, out[i].Reason)
 	}
 	return out
+}
+
+// outcome waits until a job is as it shall be, over whatever falls meanwhile.
+func (c *cluster) outcome(graph, job string, done func(api.JobStatus) bool) (s api.JobStatus) {
+	c.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for !done(s) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		var now api.JobStatus
+		err := c.conn.Request(ctx, "factmill."+graph+".jobs.get", api.JobGet{Job: job, Wait: "5s"}, &now)
+		cancel()
+		var refused *api.Error
+		if err != nil && !(errors.As(err, &refused) && refused.Status == 503) {
+			require.NoError(c.t, err)
+		}
+		s = now
+		if time.Now().After(deadline) {
+			require.Fail(c.t, "a job does not end", "%s of %s: %+v\n%s", job, graph, s, c.waiting())
+		}
+	}
+	return s
 }
 
 // waiting lists the messages that lie between the stages.

@@ -12,14 +12,14 @@ import (
 
 // As TestReplay, with histories that nobody has seen.
 func TestReplayMany(t *testing.T) {
-	sideBySide(t, seeds(t, 60), 6, 80, 3)
+	sideBySide(t, seeds(t, 24), 6, 60, 3)
 }
 
 // The same with processes, the committer being killed: what it had in hand is done once.
 func TestReplayKilled(t *testing.T) {
 	first := sixProcesses(t, 1)
 	second := newFleet(t, fleetOptions{Committer: committer.Config{PolicyOff: true}})
-	seen := histories(t, seeds(t, 6), 60, func(graph string) *history {
+	seen := histories(t, seeds(t, 4), 45, func(graph string) *history {
 		return &history{cluster: first, g: graph, crashes: 10, crash: func() {
 			first.the("committer").kill()
 			first.start("committer")

@@ -21,13 +21,15 @@ import (
 // hearing is what a graph was told from outside, in order: what its audit trail does not say.
 type hearing struct {
 	seq    uint64         // of the commit; of a schema the last commit before it
-	event  map[string]any // a document event that was committed
+	event  map[string]any // a document event that was committed, or whose job was held
+	held   bool           // seq is that of the last commit before it
 	schema string         // a schema that was put
 }
 
 // standing is how a graph stood at a commit.
 type standing struct {
 	seq    uint64
+	heard  int // what it was told by then: a schema makes no commit, and shows in exports
 	export string
 	what   string // that was done last
 }
@@ -76,12 +78,13 @@ type replay struct {
 func replayed(f *fleet, graph string, all []hearing, trail []events.Audit, marks []standing) {
 	f.t.Helper()
 	r := &replay{f: f, graph: graph, records: map[string]string{}}
+	told := 0
 	for _, m := range marks {
 		for {
 			decided := len(trail) > 0 && trail[0].Seq <= m.seq
-			if len(all) > 0 && all[0].seq <= m.seq && (!decided || all[0].seq < trail[0].Seq) {
-				r.tell(all[0])
-				all = all[1:]
+			if told < m.heard && (!decided || all[told].seq < trail[0].Seq) {
+				r.tell(all[told])
+				told++
 				continue
 			}
 			if !decided {
@@ -99,7 +102,7 @@ func replayed(f *fleet, graph string, all []hearing, trail []events.Audit, marks
 			require.Equal(f.t, m.export, got, "the replay parts from the graph %s at commit %d, behind: %s", graph, m.seq, m.what)
 		}
 	}
-	require.Empty(f.t, all)
+	require.Empty(f.t, all[told:])
 	require.Empty(f.t, trail)
 }
 
@@ -109,7 +112,11 @@ func (r *replay) tell(x hearing) {
 		r.f.putSchema(r.graph, x.schema)
 		return
 	}
-	r.f.await(r.graph, r.f.publish(r.graph, x.event), api.JobCommitted)
+	state := api.JobCommitted
+	if x.held {
+		state = api.JobHeld
+	}
+	r.f.await(r.graph, r.f.publish(r.graph, x.event), state)
 }
 
 // decide takes the decisions of one commit again. All that it needs stands in the records.
@@ -157,7 +164,8 @@ func (r *replay) decide(records []events.Audit) {
 var replays = map[string]func(r *replay, a events.Audit, actor, request string){
 	"entity edit": edits, "relation edit": edits, "property edit": edits,
 	"conflict choose": rules, "conflict keep_all": rules, "conflict reject": rules,
-	"stale withdraw": rules, "stale keep": rules,
+	"conflict different": rules, "stale withdraw": rules, "stale keep": rules,
+	"match choose": chooses, "job accept": rules, "job reject": rules, "job send_back": rules,
 }
 
 func edits(r *replay, a events.Audit, actor, request string) {
@@ -172,18 +180,33 @@ func rules(r *replay, a events.Audit, actor, request string) {
 	r.f.t.Helper()
 	shown := ask[api.ReviewShowReply](r.f.cluster, r.graph, "review.show", api.ReviewShow{Key: a.Key})
 	req := api.ReviewDecide{Keys: []string{a.Key}, Decision: a.Decision, Value: a.Value, Fingerprint: shown.Fingerprint, Actor: actor, RequestID: request}
+	if a.Decision == events.DecisionSendBack {
+		require.NoError(r.f.t, json.Unmarshal(a.Set, &req.Edits))
+	}
 	verb := "approve"
-	if a.Decision == events.DecisionReject || a.Decision == "keep" {
+	if slices.Contains([]string{events.DecisionReject, events.DecisionDifferent, events.DecisionSendBack, "keep"}, a.Decision) {
 		verb = "reject"
 	}
 	ask[api.DecideReply](r.f.cluster, r.graph, "review."+verb, req)
+}
+
+// chooses one of the entities that fit a name: the record has both.
+func chooses(r *replay, a events.Audit, actor, request string) {
+	r.f.t.Helper()
+	var item struct {
+		Chosen struct {
+			ID string `json:"id"`
+		} `json:"chosen"`
+	}
+	require.NoError(r.f.t, json.Unmarshal(a.Item, &item))
+	ask[api.DecideReply](r.f.cluster, r.graph, "review.approve", api.ReviewDecide{Keys: []string{a.Key}, Entity: item.Chosen.ID, Actor: actor, RequestID: request})
 }
 
 // recorded is what records say, without who, when and by which request.
 func recorded(records []events.Audit) []string {
 	var out []string
 	for _, a := range records {
-		out = append(out, fmt.Sprintf("%s %s %s: %s → %s %s", a.Kind, a.Decision, a.Key, a.Before, a.After, a.Value))
+		out = append(out, fmt.Sprintf("%s %s %s: %s → %s %s%s", a.Kind, a.Decision, a.Key, a.Before, a.After, a.Value, a.Set))
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/patch"
 )
 
-// guildhall is the schema of the random histories; %s are more types, more relations, and the review section.
+// guildhall is the schema of the random histories; %s are more types, how many firms and people there may be, more relations, and the review
+// section.
 const guildhall = `
 name: guildhall
 entities:
@@ -25,7 +24,7 @@ entities:
   Organization: {properties: {founded: {type: integer}}}
 %s
 relations:
-  WORKS_FOR: {patterns: ["Person->Organization"]}
+  WORKS_FOR: {patterns: ["Person->Organization"]%s}
 %s
 review: {%s}
 rules:
@@ -39,13 +38,18 @@ rules:
 // grown holds what the candidates of the histories can add.
 var grown = [2]string{"  Event: {}\n  Location: {}", `  LOCATED_IN: {patterns: ["Event->Location", "Organization->Location"]}`}
 
+// bounds are of how many firms one works for, and how many work for one.
+var bounds = []string{"", ", cardinality: {max_per_source: 1}", ", cardinality: {max_per_source: 2, max_per_target: 1}"}
+
 // reviews are the review sections that a graph changes to and fro between.
 var reviews = []string{
 	"stale: review", "stale: keep", "stale: withdraw",
 	`stale: review, manual: [{deletes: true, kind: relation}]`,
+	`stale: keep, manual: [{deletes: true}]`,
 	`stale: withdraw, manual: [{deletes: true}], auto_reject: [{kind: relation, label: WORKS_FOR, reason: assertion_kind}]`,
 	`stale: keep, auto_accept: [{kind: entity, label: Event}, {kind: relation, label: WORKS_FOR, reason: assertion_kind}], auto_reject: [{kind: entity, label: Location}]`,
 	`stale: review, manual: [{kind: relation, label: WORKS_FOR}]`,
+	`stale: review, manual: [{kind: job, deletes: true}]`,
 }
 
 var (
@@ -69,8 +73,9 @@ type history struct {
 	all    []hearing
 	marks  []standing
 	texts  map[string][]string // that each document ever had
-	schema [2]int              // grown or not, review section
+	schema [3]int              // grown or not, review section, bounds
 	n      int                 // operations
+	next   []operation         // that come before others
 }
 
 // operation is one kind of thing that happens.
@@ -88,19 +93,31 @@ var operations = []operation{
 	{"edit", 8, (*history).edit},
 	{"convert", 10, (*history).convert},
 	{"prune", 4, (*history).prune},
-	{"match", 8, (*history).match},
-	{"conflict", 12, (*history).conflict},
+	{"match", 6, (*history).match},
+	{"choose", 4, (*history).choose},
+	{"conflict", 20, (*history).conflict},
 	{"stale", 16, (*history).staleFact},
-	{"undo", 10, (*history).undo},
+	{"undo", 16, (*history).undo},
+	{"hold", 8, (*history).hold},
+	{"job", 14, (*history).job},
 	{"schema", 8, (*history).putsSchema},
 }
 
-// run does n random things.
+// run does random things until n of them changed something, or little can be done.
 func (h *history) run(n int) {
 	h.t.Helper()
 	h.texts = map[string][]string{}
-	h.putGuildhall(0, 0)
-	for range n {
+	h.putGuildhall(0, 0, 0)
+	for range 5 * n {
+		if len(h.marks) == n {
+			return
+		}
+		if len(h.next) > 0 {
+			o := h.next[0]
+			h.next = h.next[1:]
+			h.step(o)
+			continue
+		}
 		total := 0
 		for _, o := range operations {
 			total += o.weight
@@ -108,19 +125,34 @@ func (h *history) run(n int) {
 		at := h.rng.IntN(total)
 		for _, o := range operations {
 			if at -= o.weight; at < 0 {
-				h.n++
-				o.do(h)
-				h.mark(o.name)
+				h.step(o)
 				break
 			}
 		}
 	}
 }
 
+func (h *history) step(o operation) {
+	h.t.Helper()
+	h.n++
+	o.do(h)
+	h.mark(o.name)
+}
+
+// then lets something rare be followed by what is rarer, half of the time.
+func (h *history) then(next ...operation) {
+	if h.rng.IntN(2) == 0 {
+		h.next = append(h.next, next...)
+	}
+}
+
 func (h *history) mark(what string) {
 	h.t.Helper()
+	if n := len(h.marks); n > 0 && h.marks[n-1].heard == len(h.all) && h.marks[n-1].seq == ask[api.StatsReply](h.cluster, h.g, "query.stats", nil).Seq {
+		return
+	}
 	seq := h.still(h.g, true)
-	h.marks = append(h.marks, standing{seq, h.canonical(), what})
+	h.marks = append(h.marks, standing{seq, len(h.all), h.canonical(), what})
 }
 
 // canonical is the canonical export, page by page.
@@ -128,14 +160,14 @@ func (h *history) canonical() string { return (&fleet{cluster: h.cluster}).expor
 
 func (h *history) pick(list []string) string { return list[h.rng.IntN(len(list))] }
 
-func (h *history) putGuildhall(more, review int) {
+func (h *history) putGuildhall(more, review, bound int) {
 	h.t.Helper()
-	h.schema = [2]int{more, review}
+	h.schema = [3]int{more, review, bound}
 	types, relations := "", ""
 	if more == 1 {
 		types, relations = grown[0], grown[1]
 	}
-	text := fmt.Sprintf(guildhall, types, relations, reviews[review])
+	text := fmt.Sprintf(guildhall, types, bounds[bound], relations, reviews[review])
 	seq := ask[api.StatsReply](h.cluster, h.g, "query.stats", nil).Seq
 	if r := ask[api.SchemaReply](h.cluster, h.g, "schema.put", api.SchemaPut{Schema: text, Name: "test"}); r.Changed {
 		require.Equal(h.t, seq, r.Seq, "a schema says behind which commit it was put")
@@ -149,7 +181,11 @@ func (h *history) putsSchema() {
 	if h.rng.IntN(4) == 0 {
 		more = 1 - more
 	}
-	h.putGuildhall(more, h.rng.IntN(len(reviews)))
+	review := h.rng.IntN(len(reviews))
+	h.putGuildhall(more, review, h.rng.IntN(len(bounds)))
+	if strings.Contains(reviews[review], "deletes: true") {
+		h.then(operation{"delete", 0, (*history).remove}, operation{"delete", 0, (*history).remove})
+	}
 }
 
 func (h *history) sentence() string {
@@ -157,9 +193,9 @@ func (h *history) sentence() string {
 	switch h.rng.IntN(10) {
 	case 0, 1, 2:
 		return p + " works for " + f + "."
-	case 3, 4:
+	case 3:
 		return "Perhaps " + p + " will work for " + f + "."
-	case 5:
+	case 4, 5:
 		return fmt.Sprintf("%s was born on %d May 1950.", p, 1+h.rng.IntN(2))
 	case 6:
 		return fmt.Sprintf("%s was founded in %d.", f, 1901+h.rng.IntN(3))
@@ -173,6 +209,11 @@ func (h *history) sentence() string {
 // write adds or replaces documents.
 func (h *history) write() {
 	h.t.Helper()
+	h.ingest(h.documents())
+}
+
+// documents is an event that adds or replaces some.
+func (h *history) documents() map[string]any {
 	docs := []map[string]any{}
 	keys := slices.Clone(histKeys)
 	h.rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -198,22 +239,16 @@ func (h *history) write() {
 	if h.rng.IntN(8) == 0 {
 		e["force"] = true
 	}
-	s := h.ingest(e)
-	for what, n := range map[string]int{"superseded": s.Documents.Superseded, "stale kept": s.Stages.Storage.StaleKept, "stale asked": s.Stages.Storage.StaleAsked, "unchanged": s.Documents.Unchanged} {
-		h.seen[what] += n
-	}
+	return e
 }
 
 func (h *history) remove() {
 	h.t.Helper()
-	s := h.ingest(map[string]any{"op": "delete", "key": h.pick(histKeys)})
-	h.seen["deleted"] += s.Documents.Deleted
-	h.seen["delete asked"] += s.Stages.Storage.StaleAsked
-	h.seen["delete withdrew decided"] += s.Stages.Storage.DecidedWithdrawn
+	h.ingest(map[string]any{"op": "delete", "key": h.pick(histKeys)})
 }
 
-// ingest publishes an event and waits for its end, perhaps over a crash.
-func (h *history) ingest(event map[string]any) api.JobStatus {
+// ingest publishes an event and waits for the end of its job, or until it is held, perhaps over a crash.
+func (h *history) ingest(event map[string]any) {
 	h.t.Helper()
 	event["job"] = fmt.Sprintf("op-%d", h.n)
 	job := h.publish(h.g, event)
@@ -221,10 +256,35 @@ func (h *history) ingest(event map[string]any) api.JobStatus {
 		h.moment(20)
 		h.crash()
 	}
-	s := h.committed(h.g, []string{job})[0]
-	require.NotZero(h.t, s.CommitSeq)
-	h.all = append(h.all, hearing{seq: s.CommitSeq, event: event})
-	return s
+	s := h.outcome(h.g, job, func(s api.JobStatus) bool { return through(s) || s.State == api.JobHeld })
+	x := hearing{seq: s.CommitSeq, event: event, held: s.State == api.JobHeld}
+	if x.held {
+		h.seen["held"]++
+		if event["hold"] == nil {
+			h.seen["held by the policy"]++
+		}
+		x.seq = ask[api.StatsReply](h.cluster, h.g, "query.stats", nil).Seq
+	} else {
+		require.Equal(h.t, api.JobCommitted, s.State, "job %s of %s: %s", job, h.g, s.Reason)
+		require.NotZero(h.t, s.CommitSeq)
+		h.did(s)
+	}
+	h.all = append(h.all, x)
+}
+
+// did counts what a committed job did.
+func (h *history) did(s api.JobStatus) {
+	for what, n := range map[string]int{"superseded": s.Documents.Superseded, "unchanged": s.Documents.Unchanged, "deleted": s.Documents.Deleted,
+		"stale kept": s.Stages.Storage.StaleKept, "delete withdrew decided": s.Stages.Storage.DecidedWithdrawn} {
+		h.seen[what] += n
+	}
+	if s.Documents.Deleted > 0 {
+		if h.seen["delete asked"] += s.Stages.Storage.StaleAsked; s.Stages.Storage.StaleAsked > 0 {
+			h.next = append(h.next, operation{"stale", 0, (*history).staleFact}, takesBack, operation{"stale", 0, (*history).staleFact})
+		}
+	} else {
+		h.seen["stale asked"] += s.Stages.Storage.StaleAsked
+	}
 }
 
 func (h *history) falls() bool {
@@ -361,7 +421,7 @@ func (h *history) convert() {
 		return
 	}
 	if h.schema[0] == 0 && h.rng.IntN(4) > 0 {
-		h.putGuildhall(1, h.schema[1])
+		h.putGuildhall(1, h.schema[1], h.schema[2])
 		h.still(h.g, true)
 	}
 	r, _ := does[api.ConvertReport](h, "review.convert", api.ReviewConvert{Patch: &p, Actor: "eva", RequestID: h.request()})
@@ -374,40 +434,16 @@ func (h *history) prune() {
 	if few := 2; !req.Rejected {
 		req.PendingBelowCount = &few
 	}
-	does[api.ReviewPruneReply](h, "review.prune", req)
-}
-
-func (h *history) match() {
-	h.t.Helper()
-	if groups := h.list("", "match"); len(groups) > 0 {
-		does[api.DecideReply](h, []string{"review.approve", "review.reject"}[h.rng.IntN(2)],
-			api.ReviewDecide{Keys: []string{groups[h.rng.IntN(len(groups))].Key}, Actor: "bo", RequestID: h.request()})
+	if h.rng.IntN(2) == 0 {
+		for _, g := range h.list("", candidateKinds...) {
+			if h.rng.IntN(2) == 0 {
+				req.Keys = append(req.Keys, g.Key)
+			}
+		}
 	}
-}
-
-func (h *history) conflict() {
-	h.t.Helper()
-	groups := h.list(h.pick([]string{"", "pending"}), "conflict")
-	if len(groups) == 0 {
-		return
+	if r, ok := does[api.ReviewPruneReply](h, "review.prune", req); ok && len(req.Keys) > 0 && r.Deleted > 0 {
+		h.seen["prune keys"]++
 	}
-	shown, ok := asked[api.ReviewShowReply](h.cluster, h.g, "review.show", api.ReviewShow{Key: groups[h.rng.IntN(len(groups))].Key})
-	if !ok || shown.Conflict == nil || len(shown.Conflict.Values) == 0 {
-		return
-	}
-	value, err := json.Marshal(shown.Conflict.Values[h.rng.IntN(len(shown.Conflict.Values))].Value)
-	require.NoError(h.t, err)
-	req := api.ReviewDecide{Keys: []string{shown.Item.Key}, Fingerprint: shown.Fingerprint, Actor: "eva", RequestID: h.request()}
-	verb := "review.approve"
-	switch h.rng.IntN(4) {
-	case 0:
-		req.Decision = events.DecisionKeepAll
-	case 1, 2:
-		req.Decision, req.Value = events.DecisionChoose, value
-	default:
-		verb, req.Value = "review.reject", value
-	}
-	does[api.DecideReply](h, verb, req)
 }
 
 func (h *history) staleFact() {
@@ -416,32 +452,9 @@ func (h *history) staleFact() {
 	if len(groups) == 0 {
 		return
 	}
-	g := groups[h.rng.IntN(len(groups))]
+	g := h.ofSome(groups)
 	shown := ask[api.ReviewShowReply](h.cluster, h.g, "review.show", api.ReviewShow{Key: g.Key})
 	verb := []string{"review.approve", "review.reject"}[h.rng.IntN(2)]
 	h.seen[g.Reasons[0]+" "+verb]++
 	does[api.DecideReply](h, verb, api.ReviewDecide{Keys: []string{g.Key}, Fingerprint: shown.Fingerprint, Actor: "bo", RequestID: h.request()})
-}
-
-func (h *history) undo() {
-	h.t.Helper()
-	log := slices.DeleteFunc(h.trail(h.g), func(a events.Audit) bool {
-		switch a.Decision {
-		case events.DecisionApprove, events.DecisionEdit, events.DecisionPrune, events.DecisionConvert, events.DecisionUndo:
-			return h.rng.IntN(10) > 0 // there is nothing to take back
-		}
-		return false
-	})
-	var kinds []string
-	for _, a := range log {
-		if !slices.Contains(kinds, a.Kind) {
-			kinds = append(kinds, a.Kind)
-		}
-	}
-	if len(kinds) > 0 {
-		kind := h.pick(kinds)
-		log = slices.DeleteFunc(log, func(a events.Audit) bool { return a.Kind != kind })
-		a := log[len(log)-1-h.rng.IntN(min(3, len(log)))]
-		does[api.DecideReply](h, "review.undo", api.ReviewUndo{Decision: a.Record, Actor: "eva", RequestID: h.request()})
-	}
 }

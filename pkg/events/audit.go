@@ -58,7 +58,7 @@ type Audit struct {
 	// Evidence is what said it, as it was seen; of much the first pieces (Saw).
 	Evidence []AuditEvidence `json:"evidence,omitempty"`
 	// Original is what was edited, Edited what the edit made of it, both whole, and Diff the fields that differ, by name. Set is what the
-	// edit was asked to set, whole: with it the edit can be made again.
+	// edit was asked to set, whole, of a job that was sent back its edits: with it the edit can be made again.
 	Original json.RawMessage `json:"original,omitempty"`
 	Edited   json.RawMessage `json:"edited,omitempty"`
 	Diff     []AuditDiff     `json:"diff,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,7 @@ type Server struct {
 	srv    *server.Server
 	unlock func()
 	once   sync.Once
+	mender mender
 }
 
 // Start starts a server and returns when it takes connections. It handles no signals.
@@ -72,10 +74,12 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		unlock()
 		return nil, fmt.Errorf("start the embedded NATS in %s: %w", o.Dir, err)
 	}
-	log := &logger{log: o.Log}
+	log := &logger{log: o.Log, broken: make(chan struct{}, 1)}
 	srv.SetLoggerV2(log, false, false, false)
 	s := &Server{srv: srv, unlock: unlock}
+	s.mender = mender{srv: srv, dir: o.Dir, log: log, quit: make(chan struct{}), done: make(chan struct{})}
 	srv.Start()
+	go s.mender.run() // Shutdown ends it
 	if err := s.ready(ctx, log); err != nil {
 		s.Shutdown(true)
 		return nil, fmt.Errorf("start the embedded NATS in %s: %w", o.Dir, err)
@@ -161,6 +165,8 @@ func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn(
 // Shutdown stops the server; with wait it returns when everything is on disk and the directory is free.
 func (s *Server) Shutdown(wait bool) {
 	s.once.Do(func() {
+		close(s.mender.quit)
+		<-s.mender.done
 		s.srv.Shutdown()
 		if wait {
 			s.srv.WaitForShutdown()
@@ -172,8 +178,10 @@ func (s *Server) Shutdown(wait bool) {
 // logger sends the server's lines to slog, and remembers what would have ended the process.
 type logger struct {
 	log *slog.Logger
-	mu  sync.Mutex
-	err error // guarded by mu
+	// broken is told that a stream takes nothing more.
+	broken chan struct{}
+	mu     sync.Mutex
+	err    error // guarded by mu
 }
 
 func (l *logger) fatal() error {
@@ -196,7 +204,14 @@ func (l *logger) Tracef(format string, v ...any) { l.debug(format, v) }
 
 // Errorf implements server.Logger.
 func (l *logger) Errorf(format string, v ...any) {
-	l.log.Error("embedded NATS", "line", fmt.Sprintf(format, v...))
+	line := fmt.Sprintf(format, v...)
+	l.log.Error("embedded NATS", "line", line)
+	if strings.Contains(line, "ritical write error") {
+		select {
+		case l.broken <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // Fatalf implements server.Logger: it ends nothing; Start reports it.

@@ -70,6 +70,9 @@ func (w *decision) edited() (map[string]*events.Resolved, error) {
 	if w.rec.Item, err = json.Marshal(seen); err == nil {
 		w.rec.Edited, err = json.Marshal(map[string]any{"items": now})
 	}
+	if err == nil {
+		w.rec.Set, err = json.Marshal(w.req.Edits)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("audit of job %s: %w", w.job, err)
 	}

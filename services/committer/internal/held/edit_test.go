@@ -66,6 +66,9 @@ func TestSendBack(t *testing.T) {
 	require.Equal(t, []string{"doc-1", member, "MEMBER_OF", "Lin", "Guild", "Lin MEMBER_OF Guild"},
 		[]string{was.Items[0].Document, was.Items[0].Item, was.Items[0].Label, was.Items[0].Source, was.Items[0].Target, was.Items[0].Quote})
 	require.Equal(t, []any{member, true}, []any{edited.Items[0].Item, edited.Items[0].Dropped})
+	asked, err := json.Marshal(req.Edits)
+	require.NoError(t, err)
+	require.JSONEq(t, string(asked), string(rec[0].Set), "with it the edit can be made again")
 
 	require.Equal(t, "stale_plan", r.refused(api.HeldDecide{ID: "look", Decision: "accept", Fingerprint: seen.Fingerprint}).Code)
 	r.decide(api.HeldDecide{ID: "look", Decision: "accept", Fingerprint: d.Fingerprint})
