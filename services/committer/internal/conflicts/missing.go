@@ -55,6 +55,9 @@ func (r *reader) missingByID(id string) (c store.Conflict, ok bool, err error) {
 			tried[name] = true
 			owner := store.MissingID(id, name)
 			e, ok, err := r.sn.Entity(owner)
+			if err == nil {
+				err = r.tick()
+			}
 			if err != nil {
 				return c, false, err
 			}
