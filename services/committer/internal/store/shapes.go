@@ -140,7 +140,7 @@ func (s *shapes) count(at shape, names []string, by int) {
 }
 
 // emitShapes brings the rows up to date by which entities that lack a property are found, before entities themselves are. An entity that
-// came or went, or has a property more or fewer, costs one look-up; others cost none.
+// went, or has a property more or fewer, costs one look-up; others cost none.
 func (t *Txn) emitShapes(s *shapes) error {
 	for v, a := range t.ents {
 		if (a.was == nil) == (a.fold.Documents > 0) && s.has[v] == nil {
@@ -185,9 +185,12 @@ func (t *Txn) emitShape(v id, s *shapes) error {
 		return err
 	}
 	k := shapeOfKey(t.g.id, v)
-	row, had, err := t.load(k)
-	if err != nil {
-		return err
+	var row []byte
+	had := false
+	if a.was != nil { // else it was not there, and has no row
+		if row, had, err = t.load(k); err != nil {
+			return err
+		}
 	}
 	var label string
 	var before []string
