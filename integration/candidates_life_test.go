@@ -179,10 +179,13 @@ func TestRejectedDragonStaysAway(t *testing.T) {
 	rejected := []string{dragon + " ×1 in 1 @0.9"}
 	force := map[string]any{"documents": []map[string]any{a}, "force": true}
 
-	for name, event := range map[string]map[string]any{"in place": force, "a new version": doc("a", "Now «Spacecraft: Dragon @0.7» again."), "as it was": a} {
-		require.Equal(t, []int{0, 1}, said(f.run("g", event)), name)
-		require.Empty(t, f.queue("g", "pending"), name)
-		require.Equal(t, rejected, f.queue("g", "rejected"), name)
+	for _, again := range []struct {
+		how   string
+		event map[string]any
+	}{{"in place", force}, {"a new version", doc("a", "Now «Spacecraft: Dragon @0.7» again.")}, {"as it was", a}} {
+		require.Equal(t, []int{0, 1}, said(f.run("g", again.event)), again.how)
+		require.Empty(t, f.queue("g", "pending"), again.how)
+		require.Equal(t, rejected, f.queue("g", "rejected"), again.how)
 	}
 	f.remove("g", "a")
 	require.Equal(t, rejected, f.queue("g", "rejected"))
@@ -297,7 +300,7 @@ func TestDecidedWhileAJobWaits(t *testing.T) {
 	f.decided("g", "approve", "entity|spacecraft|soyuz")
 	unknown := ask[api.DecideReply](f.cluster, "g", "review.approve", api.ReviewDecide{Keys: []string{"entity|spacecraft|mir"}, Actor: "eva"})
 	require.Equal(t, map[string]string{"entity|spacecraft|mir": "candidate_not_found"}, unknown.Outcome.Skipped, "what is not committed cannot be decided")
-	s := ask[api.JobStatus](f.cluster, "g", "jobs.accept", api.JobAccept{Job: job})
+	s := f.cluster.accept("g", job)
 	require.Equal(t, []any{api.JobCommitted, []int{2, 1}}, []any{s.State, said(s)})
 	require.Equal(t, []string{"entity|spacecraft|mir ×1 in 1 @0.9"}, f.queue("g", "pending"))
 	require.Equal(t, []string{"entity|spacecraft|soyuz ×2 in 2 @0.9"}, f.queue("g", "approved"))

@@ -289,7 +289,7 @@ func TestTwoVersionsAtOnce(t *testing.T) {
 		}
 		ends := map[bool]api.DocumentCounts{}
 		for _, newer := range []bool{c.newFirst, !c.newFirst} {
-			s := ask[api.JobStatus](f.cluster, g, "jobs.accept", api.JobAccept{Job: job[newer]})
+			s := f.cluster.accept(g, job[newer])
 			require.Equal(t, api.JobCommitted, s.State, "%+v", c)
 			require.Equal(t, 1, s.Documents.Total)
 			s.Documents.Total = 0
@@ -327,7 +327,7 @@ func TestHoldComesBeforeEveryDocument(t *testing.T) {
 	held := f.publish("g", map[string]any{"documents": []map[string]any{{"key": "k", "text": alice}, {"key": "x", "text": bob}}, "hold": true, "atomic": "document"})
 	f.await("g", held, api.JobHeld)
 	require.Empty(t, f.edges("g"))
-	s := ask[api.JobStatus](f.cluster, "g", "jobs.accept", api.JobAccept{Job: held})
+	s := f.cluster.accept("g", held)
 	require.Equal(t, api.DocumentCounts{Total: 2, Added: 2}, s.Documents)
 	require.Equal(t, 1, f.edges("g")["Alice Acme"])
 	f.sound("g")
@@ -344,7 +344,7 @@ func TestSupersedeTakesDocuments(t *testing.T) {
 	f.await("g", second, api.JobHeld)
 	f.restart("committer")
 	require.Equal(t, api.JobRolledBack, ask[api.JobStatus](f.cluster, "g", "jobs.cancel", api.JobCancel{Job: second}).State)
-	s := ask[api.JobStatus](f.cluster, "g", "jobs.accept", api.JobAccept{Job: first})
+	s := f.cluster.accept("g", first)
 	require.Equal(t, api.DocumentCounts{Total: 2, Added: 1, Superseded: 1}, s.Documents)
 	require.Equal(t, map[string]int{"Bob": 0, "Acme": 0, "Bob Acme": 1}, f.edges("g"))
 	f.sound("g")
@@ -402,7 +402,7 @@ func TestStaleDecisionsAreDecidedAnew(t *testing.T) {
 		}
 		decided := f.counter("factmill_loader_documents_total")
 		for i, want := range []int{0, c.anew} {
-			s := ask[api.JobStatus](f.cluster, g, "jobs.accept", api.JobAccept{Job: jobs[i]})
+			s := f.cluster.accept(g, jobs[i])
 			require.Equal(t, api.JobCommitted, s.State, "%s: %s", c.name, s.Reason)
 			require.Equal(t, decided+want, f.counter("factmill_loader_documents_total"), c.name)
 			if i == 1 {
@@ -573,7 +573,7 @@ func TestUnreadTextNeverCleans(t *testing.T) {
 		f.await(g, job, api.JobHeld)
 		require.Equal(t, all, people(g), "the old version is readable until the commit")
 		require.Equal(t, 1, f.documentAt(g, map[string]any{"key": "k"}).Version)
-		s := ask[api.JobStatus](f.cluster, g, "jobs.accept", api.JobAccept{Job: job})
+		s := f.cluster.accept(g, job)
 		require.Equal(t, api.DocumentCounts{Total: 1, Updated: 1}, s.Documents)
 		require.Equal(t, 1, s.Stages.Extraction.ChunksFailed)
 		require.Equal(t, "chunk_failed", s.Stages.Extraction.Failures.List[0].Code)

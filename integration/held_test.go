@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -10,12 +11,37 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/testkit"
 )
 
 // shownJob is a held job as people are shown it.
 func (c *cluster) shownJob(graph, job string) api.ReviewShowReply {
 	c.t.Helper()
 	return ask[api.ReviewShowReply](c, graph, "review.show", api.ReviewShow{Key: api.JobKey(job)})
+}
+
+// accept accepts what a held job would do, as it is shown; shown anew where the graph moved, or documents had to be read anew.
+func (c *cluster) accept(graph, job string) (s api.JobStatus) {
+	c.t.Helper()
+	testkit.Await(c.t, "job "+job+" to be accepted", func() bool {
+		s = ask[api.JobStatus](c, graph, "jobs.get", api.JobGet{Job: job, Wait: "5s"})
+		if s.State != api.JobHeld {
+			return api.Ended(s.State)
+		}
+		var shown api.ReviewShowReply
+		err := c.conn.Request(c.t.Context(), "factmill."+graph+".review.show", api.ReviewShow{Key: api.JobKey(job)}, &shown)
+		if err == nil {
+			req := api.JobAccept{Job: job, Fingerprint: shown.Fingerprint, Actor: "test"}
+			err = c.conn.Request(c.t.Context(), "factmill."+graph+".jobs.accept", req, &s)
+		}
+		var refused *api.Error
+		if errors.As(err, &refused) && (refused.Code == "stale_plan" || refused.Code == "job_not_held") { // it was read anew
+			return false
+		}
+		require.NoError(c.t, err)
+		return api.Ended(s.State)
+	})
+	return s
 }
 
 // What a held job was shown to do is what accepting it does, or nothing is done: another document moved the graph meanwhile. In the end the

@@ -377,7 +377,7 @@ func (h *historian) acceptHeld() {
 	h.note("%s, meanwhile: %s", job2, other)
 	h.ended(job2, api.JobCommitted)
 	h.note("%s accepted", job)
-	s := ask[api.JobStatus](h.f.cluster, h.g, "jobs.accept", api.JobAccept{Job: job})
+	s := h.f.cluster.accept(h.g, job)
 	require.Equal(h.t, api.JobCommitted, s.State, h.story())
 	h.book.apply(held, seq)
 	h.book.apply(other, seq2)

@@ -352,11 +352,11 @@ type JobCancel struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// JobAccept lets a held job commit. Fingerprint is that of the plan that was looked at; without one the plan is whatever it is now.
+// JobAccept lets a held job commit exactly the plan that was looked at, whose Fingerprint it quotes.
 type JobAccept struct {
 	Job         string `json:"job"`
-	Fingerprint string `json:"fingerprint,omitempty"`
-	Actor       string `json:"actor,omitempty"`
+	Fingerprint string `json:"fingerprint"`
+	Actor       string `json:"actor"`
 	Reason      string `json:"reason,omitempty"`
 	RequestID   string `json:"request_id,omitempty"`
 }

@@ -41,31 +41,20 @@ func check(req api.HeldDecide) error {
 	return nil
 }
 
-// anything is the fingerprint of who accepts whatever the plan is: jobs.accept without one.
-const anything = "*"
-
-// Accept answers jobs.accept: it is decide without a look where no fingerprint is given.
+// Accept answers jobs.accept.
 func (d *Desk) Accept(ctx context.Context, graphName string, req api.JobAccept) (reply api.DecideReply, err error) {
 	out := api.HeldDecide{ID: req.Job, Decision: api.DecideAccept, Fingerprint: req.Fingerprint, Actor: req.Actor, Reason: req.Reason, RequestID: req.RequestID}
-	if out.Fingerprint == "" {
-		out.Fingerprint = anything
-	}
-	if out.Actor == "" {
-		out.Actor = "jobs.accept"
-	}
 	if err := check(out); err != nil {
 		return reply, err
 	}
-	return d.decide(ctx, graphName, "jobs.accept", out)
+	reply, err = d.decide(ctx, graphName, "jobs.accept", out)
+	return reply, d.explained(graphName, out, err)
 }
 
 // Decide answers held.decide.
 func (d *Desk) Decide(ctx context.Context, graphName string, req api.HeldDecide) (reply api.DecideReply, err error) {
 	if err := check(req); err != nil {
 		return reply, err
-	}
-	if req.Fingerprint == anything {
-		return reply, api.Errorf(400, "bad_value", "fingerprint is %q: show gives that of the plan", req.Fingerprint)
 	}
 	reply, err = d.decide(ctx, graphName, "held.decide", req)
 	return reply, d.explained(graphName, req, err)
@@ -118,12 +107,6 @@ func (w *decision) take() (err error) {
 	if !errors.Is(err, jobs.ErrAnew) {
 		return err
 	}
-	if w.req.Fingerprint == anything { // what is accepted unseen is accepted when it is there
-		return w.d.again(w.ctx, w.graph, w.job, func() error {
-			_, err := machine.Accept(w.ctx, w.graph, w.job, hooks)
-			return err
-		})
-	}
 	var now api.Planned
 	err = w.d.again(w.ctx, w.graph, w.job, func() error {
 		return machine.Try(w.ctx, w.graph, w.job, func(a jobs.Applied) (err error) {
@@ -153,7 +136,7 @@ func (w *decision) check(a jobs.Applied) error {
 	if err != nil {
 		return err
 	}
-	if w.req.Fingerprint != anything && w.req.Fingerprint != now.Fingerprint {
+	if w.req.Fingerprint != now.Fingerprint {
 		return stalePlan(w.job, now)
 	}
 	short, left := now.Plan.Within(seenBudget)

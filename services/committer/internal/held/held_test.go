@@ -227,17 +227,16 @@ func TestRefusals(t *testing.T) {
 	r := newRoom(t, guild)
 	r.hold("look", says("doc-1", "Lin MEMBER_OF Guild"))
 	for want, req := range map[string]api.HeldDecide{
-		"fingerprint is missing":      {ID: "look", Decision: "accept"},
-		"accepted, rejected or sent":  {ID: "look", Decision: "choose", Fingerprint: "x"},
-		"give either id or key":       {Decision: "accept", Fingerprint: "x"},
-		"edits are missing":           {ID: "look", Decision: "send_back", Fingerprint: "x"},
-		"edits are of a job that":     {ID: "look", Decision: "accept", Fingerprint: "x", Edits: []api.JobEdit{{}}},
-		"begins with job|":            {Key: "stale|look", Decision: "accept", Fingerprint: "x"},
-		"show gives that of the plan": {ID: "look", Decision: "accept", Fingerprint: "*"},
-		"that name is the policy's":   {ID: "look", Decision: "accept", Fingerprint: "x", Actor: "Policy"},
-		"no job id":                   {ID: "a b", Decision: "accept", Fingerprint: "x"},
-		"graph g has no job none":     {ID: "none", Decision: "accept", Fingerprint: "x"},
-		"is not what was looked at":   {ID: "look", Decision: "accept", Fingerprint: "x"},
+		"fingerprint is missing":     {ID: "look", Decision: "accept"},
+		"accepted, rejected or sent": {ID: "look", Decision: "choose", Fingerprint: "x"},
+		"give either id or key":      {Decision: "accept", Fingerprint: "x"},
+		"edits are missing":          {ID: "look", Decision: "send_back", Fingerprint: "x"},
+		"edits are of a job that":    {ID: "look", Decision: "accept", Fingerprint: "x", Edits: []api.JobEdit{{}}},
+		"begins with job|":           {Key: "stale|look", Decision: "accept", Fingerprint: "x"},
+		"that name is the policy's":  {ID: "look", Decision: "accept", Fingerprint: "x", Actor: "Policy"},
+		"no job id":                  {ID: "a b", Decision: "accept", Fingerprint: "x"},
+		"graph g has no job none":    {ID: "none", Decision: "accept", Fingerprint: "x"},
+		"is not what was looked at":  {ID: "look", Decision: "accept", Fingerprint: "x"},
 	} {
 		require.Contains(t, r.refused(req).Message, want)
 	}
@@ -254,11 +253,16 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1}, []int{reply.Total, reply.Waiting})
 
-	// jobs.accept without a fingerprint takes the plan as it is, and says so in the record.
-	_, err = r.Accept(t.Context(), g, api.JobAccept{Job: "look"})
+	// jobs.accept quotes a fingerprint, too.
+	seen := r.get("look")
+	for _, req := range []api.JobAccept{{Job: "look", Actor: "eva"}, {Job: "look", Actor: "eva", Fingerprint: "*"}, {Job: "look", Fingerprint: seen.Fingerprint}} {
+		_, err = r.Accept(t.Context(), g, req)
+		require.Error(t, err)
+	}
+	_, err = r.Accept(t.Context(), g, api.JobAccept{Job: "look", Actor: "eva", Fingerprint: seen.Fingerprint})
 	require.NoError(t, err)
 	rec := r.records("look")
-	require.Equal(t, []any{1, "jobs.accept", 64}, []any{len(rec), rec[0].Actor, len(rec[0].Plan)})
+	require.Equal(t, []any{1, "eva", seen.Fingerprint}, []any{len(rec), rec[0].Actor, rec[0].Plan})
 }
 
 // A condition of kind job holds what it fits, by scope, by what is stated, by deletes; others commit.

@@ -157,6 +157,9 @@ func (w *deciding) noteChoice(one store.Match, before, after string, item chosen
 	if r.Item, err = json.Marshal(item); err != nil {
 		return fmt.Errorf("match %s: %w", r.Key, err)
 	}
+	if err := w.look(&r, one, undoes == ""); err != nil {
+		return err
+	}
 	w.records = append(w.records, r)
 	return nil
 }

@@ -340,7 +340,28 @@ func (w *deciding) record(t target, v store.Verdict) error {
 	if r.Item, err = w.seen(t); err != nil {
 		return err
 	}
+	if err := w.look(&r, t.match, t.there); err != nil {
+		return err
+	}
 	w.records = append(w.records, r)
+	return nil
+}
+
+// look notes the plan and what the two entities' names stood in, as they were. A pair that is not there any more has neither.
+func (w *deciding) look(r *events.Audit, m store.Match, there bool) error {
+	if !there {
+		return nil
+	}
+	p, err := w.reader.plan(w.graph, m)
+	if err != nil {
+		return err
+	}
+	r.Plan = p.Fingerprint()
+	seen, err := w.reader.evidence(m)
+	if err != nil {
+		return err
+	}
+	r.Saw(seen...)
 	return nil
 }
 

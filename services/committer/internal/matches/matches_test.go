@@ -292,6 +292,14 @@ func TestGet(t *testing.T) {
 	require.Equal(t, []string{"bo", "rejected", "approved"}, []string{m.History[0].Actor, m.History[0].Before, m.History[0].After})
 	require.Equal(t, []string{"eva", "active", "rejected", "two firms", d.Records[m.Item.Key]},
 		[]string{m.History[1].Actor, m.History[1].Before, m.History[1].After, m.History[1].Reason, m.History[1].Record})
+	shown := r.audited()[1]
+	require.Len(t, shown.Plan, 64)
+	require.NotEmpty(t, shown.Evidence)
+	require.LessOrEqual(t, len(shown.Evidence), 2*maxSeen)
+	for _, e := range shown.Evidence {
+		require.NotEmpty(t, e.Quote)
+		require.NotEmpty(t, e.Document)
+	}
 	for _, bad := range []struct {
 		req  api.MatchGet
 		code string

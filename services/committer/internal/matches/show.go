@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/desk"
@@ -156,6 +157,39 @@ func (r *reader) side(id string) (s api.MatchSide, err error) {
 	}
 	s.Evidence, err = r.quotes(id, maxQuotes)
 	return s, err
+}
+
+// maxSeen is how many mentions of each end an audit record has.
+const maxSeen = 3
+
+// evidence are the first mentions of both ends, of a document one.
+func (r *reader) evidence(m store.Match) (out []events.AuditEvidence, err error) {
+	for _, e := range []string{m.A, m.B} {
+		n := 0
+		err := r.sn.Mentions(e, "", func(s store.MentionSupport) error {
+			d, ok, err := r.sn.Doc(s.DocID)
+			if err != nil || !ok || len(s.Spans) == 0 {
+				return err
+			}
+			text, ok, err := r.sn.Text(s.DocID, s.Version)
+			if err != nil {
+				return err
+			}
+			x := s.Spans[0]
+			if !ok || x.Start > x.End || x.End > len(text) {
+				return fmt.Errorf("%w: a place in version %d of document %s is not in its text", store.ErrCorrupt, s.Version, s.DocID)
+			}
+			out = append(out, events.AuditEvidence{Document: d.Meta.Key, Version: s.Version, Start: x.Start, End: x.End, Quote: text[x.Start:x.End]})
+			if n++; n == maxSeen {
+				return store.ErrStop
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // quotes are a few mentions with the text around, the first of each document before second ones.
