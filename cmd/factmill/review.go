@@ -17,7 +17,7 @@ import (
 
 func (c *cli) reviewCmd() *cobra.Command {
 	return parent("review", "Look at what waits for a person", `Everything that the schema or a confidence threshold kept out of the graph waits here as a candidate, grouped by what it says; and pairs
-of entities that may be one wait as matches; properties of which documents say several values as conflicts; facts that a document's new version does not state any more as stale facts; jobs that were held before their commit.`,
+of entities that may be one wait as matches; properties of which documents say several values, or none where one is required, as conflicts; facts that a document's new version does not state any more as stale facts; jobs that were held before their commit.`,
 		c.reviewListCmd(), c.reviewShowCmd(), c.reviewNextCmd(), c.reviewApproveCmd(), c.reviewRejectCmd(), c.reviewSendBackCmd(), c.reviewEditCmd(), c.reviewPruneCmd(), c.reviewUndoCmd(),
 		c.reviewPatchCmd(), c.reviewConvertCmd(), c.reviewSearchCmd(), c.reviewPolicyCmd(), c.reviewAuditCmd(), c.reviewStatsCmd())
 }
@@ -31,7 +31,8 @@ func (c *cli) reviewListCmd() *cobra.Command {
 		Use: "list", Short: "List candidate groups, matches or conflicts, most seen first", Args: noArgs,
 		Long: `List the groups of equal candidates: most seen first, then most confident, then by key. With --kind match, pairs of entities that may be
 one: those in most documents first, then by score. Of matches, pending ones are unclear, active ones are linked and nobody decided. With --kind conflict,
-properties that have one value and of which documents say several, and those whose values tell things of one name apart (homonyms). With
+properties that have one value and of which documents say several, those whose values tell things of one name apart (homonyms), relations
+beyond their cardinality, and required values that are missing. With
 --kind stale, facts that the new version of a document does not state any more and that wait. With --kind job, jobs that are held before their commit.`,
 		Example: "  factmill review list\n  factmill review list --kind match --min-score 0.9\n  factmill review list --kind conflict --label Person\n  factmill review list --kind entity --label Instrument --min-count 3\n  factmill review list --state all --json",
 		RunE: ask(c, "review.list", func(cmd *cobra.Command, _ []string) (any, error) {
@@ -140,30 +141,6 @@ func screen(w io.Writer) (width int, ok bool) {
 	}
 	width, _, err := term.GetSize(int(f.Fd()))
 	return width, err == nil && width > 0
-}
-
-// howToDecide shows what to type about an item whose plan a decision quotes.
-func (c *cli) howToDecide(w io.Writer, r api.ReviewShowReply) error {
-	if r.Item.Kind == api.KindStale && r.Fingerprint != "" && len(r.Item.IDs) > 0 {
-		id := r.Item.IDs[0] + " --fingerprint " + r.Fingerprint + c.at()
-		_, err := fmt.Fprintf(w, "\ndecide\n  factmill review approve --id %s    withdraws it\n  factmill review reject --id %s    keeps it\n", id, id)
-		return err
-	}
-	if r.Job != nil && r.Fingerprint != "" {
-		_, err := io.WriteString(w, c.howToDecideJob(r))
-		return err
-	}
-	if r.Conflict == nil || r.Fingerprint == "" || len(r.Conflict.Values) == 0 {
-		return nil
-	}
-	value := " --value " + quoted(render.Any(r.Conflict.Values[0].Value))
-	end := " --fingerprint " + r.Fingerprint + c.at()
-	_, err := fmt.Fprintf(w, "\ndecide\n  factmill review approve --id %s%s%s\n  factmill review approve --id %s --decision keep_all%s\n  factmill review reject --id %s%s%s\n",
-		r.Conflict.ID, render.Line(value), end, r.Conflict.ID, end, r.Conflict.ID, render.Line(value), end)
-	if err == nil && r.Conflict.Reason == api.ReasonHomonym && r.Conflict.Values[0].Entity != "" {
-		_, err = fmt.Fprintf(w, "  factmill review reject --id %s --decision different%s    tells them apart\n", r.Conflict.ID, end)
-	}
-	return err
 }
 
 func (c *cli) reviewStatsCmd() *cobra.Command {

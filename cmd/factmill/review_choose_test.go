@@ -41,6 +41,10 @@ func TestOneOfSeveralFitsIsChosen(t *testing.T) {
 	show := reads[api.ReviewShowReply](t, p.run("", "review", "show", groups[i].IDs[0], "--data", "g", "--json"))
 	j := slices.IndexFunc(show.Match.Fits, func(f api.MatchFits) bool { return f.Name == "Norrin" })
 	one := show.Match.Fits[j].Fits[0]
+	for _, line := range []string{"approve --id " + groups[i].IDs[0], "reject --id " + groups[i].IDs[0]} {
+		require.Contains(t, page.out, "\n  factmill review "+line+" --fingerprint "+show.Fingerprint+" --data g    they are ")
+	}
+	require.Contains(t, page.out, " --fingerprint "+show.Fingerprint+" --data g    of all that fit Norrin, this one\n")
 
 	r = p.run("", "review", "approve", "--id", one.ID, "--entity", one.Entity, "--fingerprint", "nothing", "--actor", "eva", "--data", "g")
 	require.Equal(t, exitFailed, r.code)

@@ -39,7 +39,8 @@ Each end of a relation, and the holder of a property, must be exactly one entity
 approved stays pending, and the outcome says why. Approve matches: the two entities of each are the same and are read as one from now on.
 Where several entities fit one name, --entity is the one that it stands for: that match is approved, the others of the name are rejected.
 Approve a stale fact, one at a time: its document's support is withdrawn; --fingerprint is that of review show.
-Approve a conflict, one at a time: --value is the one to show, or --decision keep_all; --fingerprint is that of review show.
+Approve a conflict, one at a time: --value is the one to show, or --decision keep_all; --fingerprint is that of review show. A missing value: it is
+accepted that it is missing.
 Approve a held job, one at a time (--decision accept): it commits exactly what review show showed; --fingerprint is the one from there.
 Decisions stay when documents are read again, deleted, or come back.`)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ func (c *cli) reviewNextCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "next", Short: "Walk the queue with one key a decision", Args: noArgs,
 		Long: `Walk what waits for review, most seen first, and decide with one key: a approves (of a match: the same; of a conflict, once d has shown it:
-the value that is shown first), r rejects (different), s skips, d shows the item whole, u takes the last rejection or decision about a match back, q quits. Where the input is no terminal, each of its
+the value that is shown first, or that one is missing), r rejects (different), s skips, d shows the item whole, u takes the last rejection or decision about a match back, q quits. Where the input is no terminal, each of its
 lines is a key; the end of the input quits. On a terminal each item is shown in panes, with the change that its approval would make, and a decision
 is about that very change: when it is another one by now, the item is shown anew. --plain shows a line or two of each.`,
 		Example: "  factmill review next\n  factmill review next --kind entity --label Spacecraft --min-count 2\n  factmill review next --kind match",
@@ -204,6 +205,8 @@ func (w *walk) cannot(key string, g api.Group) string {
 	switch {
 	case g.Kind != api.KindConflict && g.Kind != api.KindStale && g.Kind != api.KindJob:
 		return ""
+	case key == "r" && slices.Contains(g.Reasons, api.ReasonMissing):
+		return "there is no value to reject: a accepts that it is missing"
 	case key == "r" && g.Kind == api.KindConflict:
 		return "say which value: factmill review reject --value; d shows the command"
 	case w.seen[g.Key] == "":

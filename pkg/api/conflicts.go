@@ -19,6 +19,9 @@ const (
 	// ReasonCardinality: an entity has more relations of a type than the schema allows. The item's property is the type and ":source",
 	// where they begin at the entity, or ":target", where they end there; its values are the ids of the relations.
 	ReasonCardinality = "cardinality"
+	// ReasonMissing: an entity has no value of a property that the schema requires. The item's key has the property and ":missing"; it has no
+	// values, its count is 0, and documents counts those that mention the entity. Such items stand behind all other conflicts of a list.
+	ReasonMissing = "missing_required"
 )
 
 // ConflictFilter chooses conflicts. No states are all; one that a decision settled is approved or rejected, the others are pending.
@@ -45,7 +48,7 @@ type ConflictsReply struct {
 	Groups []Group `json:"groups"`
 	Total  int     `json:"total"`
 	More   bool    `json:"more,omitempty"`
-	// Reasons counts the conflicts of the graph that wait: homonym, property_conflict.
+	// Reasons counts the conflicts of the graph that wait: homonym, property_conflict, cardinality, missing_required.
 	Reasons map[string]int `json:"reasons"`
 }
 
@@ -91,7 +94,7 @@ type ConflictDecide struct {
 	RequestID string  `json:"request_id,omitempty"`
 }
 
-// ConflictItem is a property of an entity or relation with several values, the evidence of each apart.
+// ConflictItem is a property of an entity or relation with several values, the evidence of each apart; or with none, where one is required.
 type ConflictItem struct {
 	ID       string `json:"id"`
 	Owner    string `json:"owner"` // id of the entity or relation
@@ -105,7 +108,7 @@ type ConflictItem struct {
 	Values      []ConflictValue `json:"values"`
 	ValuesTotal int             `json:"values_total"`
 	// Undecided are, of a homonym, a few mentions in documents that give no value, which may be of any of them; UndecidedDocuments counts
-	// those documents (beyond 100,000 documents with a value: at least so many).
+	// those documents (beyond 100,000 documents with a value: at least so many). Of a missing value they are mentions of the entity.
 	Undecided          []Surrounded `json:"undecided"`
 	UndecidedDocuments int          `json:"undecided_documents"`
 }

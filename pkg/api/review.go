@@ -45,7 +45,7 @@ type Sample struct {
 // entities, count adds the documents of both, documents counts those that mention either, reasons is the method, confidence the score,
 // ids the match's id, the sample a mention of the first entity, and the revision the commit that decided it (0: nobody did). Or a conflict:
 // then label is the type of the entity, text its name, the source text the property, the target text a few of its values, count adds the
-// documents of each value, documents counts those that give any, reasons is homonym or property_conflict, confidence that of the surest
+// documents of each value, documents counts those that give any, reasons is homonym, property_conflict, cardinality or missing_required, confidence that of the surest
 // value, ids the conflict's id, and the sample a place that gives the value which is shown.
 type Group struct {
 	Key        string `json:"key"`

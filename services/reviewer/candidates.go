@@ -172,7 +172,7 @@ var insteadOfEdit = map[string]string{
 	api.KindMatch:    "say same or different of it (approve, reject)",
 	api.KindStale:    "withdraw or keep it (approve, reject)",
 	api.KindJob:      "send it back with edits (approve --decision send_back; review send-back)",
-	api.KindConflict: "choose one of its values or keep all (approve), or reject one; a value that no document gives is corrected in its document",
+	api.KindConflict: "choose one of its values or keep all (approve), or reject one; a value that no document gives, or that is missing, is corrected in its document",
 }
 
 // notEdited is why an edit failed: an id that is no candidate's may be that of another item, of which only other things can be done.

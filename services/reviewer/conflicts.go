@@ -35,6 +35,9 @@ func (d *desk) conflict(ctx context.Context, graph string, req api.ConflictGet) 
 	}
 	reply := api.ReviewShowReply{Seq: c.Seq, Item: c.Item, Records: []api.Record{}, Evidence: []api.Surrounded{}, OtherSources: []api.SourceQuote{},
 		Revision: c.Item.Revision, Conflict: &c.Conflict, Planned: c.Planned, History: c.History}
+	if c.Conflict.Reason == api.ReasonMissing { // where the entity is named: the value may stand there
+		reply.Evidence = c.Conflict.Undecided
+	}
 	for i, v := range c.Conflict.Values {
 		if i == 0 {
 			reply.Evidence = v.Evidence
@@ -47,8 +50,8 @@ func (d *desk) conflict(ctx context.Context, graph string, req api.ConflictGet) 
 	return reply, nil
 }
 
-// decideConflict forwards a decision about one conflict: an approval chooses a value or keeps all, a rejection rejects the value given, or
-// without one tells homonyms apart.
+// decideConflict forwards a decision about one conflict: an approval chooses a value or keeps all (and accepts that one is missing), a rejection
+// rejects the value given, or without one tells homonyms apart.
 func (d *desk) decideConflict(ctx context.Context, graphName string, req api.ReviewDecide, verb string) (any, error) {
 	if n := len(req.IDs) + len(req.Keys); n != 1 {
 		return nil, api.Errorf(400, "bad_value", "there are %d conflicts: a request decides about one, whose fingerprint it quotes", n)

@@ -73,7 +73,10 @@ func (v *View) conflict(c *api.ConflictItem) {
 		}
 		v.said(fmt.Sprintf("%s: %s%s", render.Any(x.Value), render.Count(x.Documents, "document", "documents"), note), x.Evidence)
 	}
-	if c.UndecidedDocuments > 0 {
+	switch {
+	case c.Reason == api.ReasonMissing:
+		v.said("no "+c.Property+"; named in "+render.Count(c.UndecidedDocuments, "document", "documents"), c.Undecided)
+	case c.UndecidedDocuments > 0:
 		v.said("undecided: "+render.Count(c.UndecidedDocuments, "document", "documents"), c.Undecided)
 	}
 }

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -16,6 +17,9 @@ func Subject(g api.Group) string {
 	case "property":
 		return g.SourceText + "  " + g.Label + " = " + g.Text
 	case api.KindConflict:
+		if slices.Contains(g.Reasons, api.ReasonMissing) {
+			return g.Text + "  (" + g.Label + ")  " + g.SourceText + " is missing"
+		}
 		return g.Text + "  (" + g.Label + ")  " + g.SourceText + " = " + g.TargetText
 	case api.KindStale:
 		return g.Text

@@ -19,7 +19,12 @@ func conflicts(p *printer, groups []api.Group) {
 func (p *printer) conflict(r api.ReviewShowReply) {
 	c := r.Conflict
 	p.f("%s  (%s)  %s", c.Name, c.Label, c.Property)
-	p.f("  %s %s  %s in %s", strings.Join(r.Item.Reasons, ", "), r.Item.State, Count(c.ValuesTotal, "value", "values"), Count(r.Item.Documents, "document", "documents"))
+	missing := c.Reason == api.ReasonMissing
+	if missing {
+		p.f("  %s %s  no value, named in %s", strings.Join(r.Item.Reasons, ", "), r.Item.State, Count(r.Item.Documents, "document", "documents"))
+	} else {
+		p.f("  %s %s  %s in %s", strings.Join(r.Item.Reasons, ", "), r.Item.State, Count(c.ValuesTotal, "value", "values"), Count(r.Item.Documents, "document", "documents"))
+	}
 	p.f("  id %s  revision %d", c.ID, r.Revision)
 	p.f("  key %s", r.Item.Key)
 	p.f("  of %s", c.Owner)
@@ -50,7 +55,11 @@ func (p *printer) conflict(r api.ReviewShowReply) {
 	if n := c.ValuesTotal - len(c.Values); n > 0 {
 		p.f("\nand %s", Count(n, "more value", "more values"))
 	}
-	if c.UndecidedDocuments > 0 {
+	switch {
+	case missing:
+		p.f("\nnamed here  the value may stand near")
+		p.quotes(c.Undecided)
+	case c.UndecidedDocuments > 0:
 		p.f("\nundecided  %s without a value", Count(c.UndecidedDocuments, "document", "documents"))
 		p.quotes(c.Undecided)
 	}

@@ -26,8 +26,19 @@ func (r *reader) conflict(id string) (c store.Conflict, ok bool, err error) {
 	if c, ok, err = r.stored(id); err != nil || ok {
 		return c, ok, err
 	}
+	if c, ok, err = r.missingByID(id); err != nil || ok {
+		return c, ok, err
+	}
 	x, ok, err := r.sn.RulingByID(id)
 	return store.Conflict{ID: id, Owner: x.Owner, Property: x.Property}, ok && x.Apart, err
+}
+
+// of is the conflict of a property; one that has values is what byID finds.
+func (r *reader) of(owner, property string, byID func(string) (store.Conflict, bool, error)) (store.Conflict, bool, error) {
+	if name, ok := store.ParseMissing(property); ok {
+		return missingConflict(owner, name), true, nil
+	}
+	return byID(fingerprint.ConflictID(owner, property))
 }
 
 // stored is the conflict of an id that a row is of.
@@ -90,6 +101,9 @@ func (r *reader) toldApart(x item) (_ item, ok bool, err error) {
 func (r *reader) values(x *item, fn func(store.PropertyFold) error) error {
 	if _, _, ok := store.ParseDegreeProperty(x.Property); ok {
 		return r.edges(x, fn)
+	}
+	if _, ok := store.ParseMissing(x.Property); ok {
+		return nil
 	}
 	owners := x.owners
 	if owners == nil {

@@ -3,6 +3,7 @@ package conflicts
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,5 +36,26 @@ func BenchmarkConflicts(b *testing.B) {
 				require.Equal(b, map[string]int{"homonym": n}, reply.Reasons)
 			}
 		})
+	}
+}
+
+// The first page and the counts of graphs in which three entities lack a value, however many others there are; and a page where all lack one.
+func BenchmarkMissing(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		r := newRoom(b)
+		manyBorn(r, n)
+		run := func(name string, limit, waits int) {
+			b.Run(fmt.Sprintf("%s/entities=%d", name, n), func(b *testing.B) {
+				for b.Loop() {
+					reply, err := r.List(context.Background(), g, api.ConflictsList{Limit: limit})
+					require.NoError(b, err)
+					require.Equal(b, map[string]int{"missing_required": waits}, reply.Reasons)
+				}
+			})
+		}
+		run("page", 100, 3)
+		run("counts", 0, 3)
+		r.put(strings.Replace(strict, "height: {type: integer}", "height: {type: integer, required: true}", 1))
+		run("all lack one/page", 100, n+5)
 	}
 }

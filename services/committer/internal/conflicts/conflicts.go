@@ -1,5 +1,6 @@
 // Package conflicts answers what people ask about properties with several values: those that tell things of one name apart (homonyms),
-// and those that the schema gives one value; and carries out what they decide. Which are which is asked of the active schema at each request;
+// and those that the schema gives one value; about relations beyond their cardinality, and required values that are missing; and carries out what
+// they decide. Which are which is asked of the active schema at each request;
 // stored are decisions (rulings), and which values they were made on.
 package conflicts
 
@@ -72,6 +73,8 @@ type reader struct {
 	ticks  int
 	// ruled are all rulings of the graph, by conflict key; nil: each is read when it is asked for.
 	ruled map[string]*store.Ruling
+	// must are the required properties of types, as they were asked for.
+	must map[string][]string
 }
 
 // ruling is what was decided about a property; nil: nothing.
@@ -141,6 +144,9 @@ func settled(r *store.Ruling, keys []string) string {
 func (r *reader) item(c store.Conflict) (x item, ok bool, err error) {
 	if relType, side, ok := store.ParseDegreeProperty(c.Property); ok {
 		return r.excess(c, relType, side)
+	}
+	if name, ok := store.ParseMissing(c.Property); ok {
+		return r.lacking(c, name)
 	}
 	x = item{Conflict: c, kind: store.ConflictOfEntity}
 	if x.ruling, err = r.ruling(c.Owner, c.Property); err != nil {
@@ -267,6 +273,12 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 		by[api.ReasonCardinality]++
 		return nil
 	})
+	if err == nil {
+		err = r.lacks(func(l lack) error {
+			by[api.ReasonMissing] += l.Entities * len(l.names)
+			return nil
+		})
+	}
 	if err != nil {
 		return false, err
 	}
@@ -276,7 +288,7 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 	}
 	return some, r.sn.Rulings("", "", func(x store.Ruling) error {
 		r.ruled[fingerprint.ConflictKey(x.Owner, x.Property)] = &x
-		c, ok, err := r.stored(fingerprint.ConflictID(x.Owner, x.Property))
+		c, ok, err := r.of(x.Owner, x.Property, r.stored)
 		if err != nil || !ok {
 			return err
 		}
@@ -288,7 +300,7 @@ func (r *reader) count(by map[string]int) (some bool, err error) {
 			return err
 		}
 		reason := it.reason
-		if it.kind != ofEdges {
+		if it.kind != ofEdges && it.kind != ofMissing {
 			reason = reasonOf(r.schema, it.kind, it.label, it.Property)
 		}
 		if reason == "" {
@@ -336,7 +348,7 @@ func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
 		if err := r.tick(); err != nil {
 			return err
 		}
-		if req.Property != "" && c.Property != req.Property {
+		if name, _ := store.ParseMissing(c.Property); req.Property != "" && c.Property != req.Property && name != req.Property {
 			return nil
 		}
 		x, ok, err := r.item(c)
@@ -353,6 +365,12 @@ func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
 		}
 		return nil
 	})
+	if err == nil && len(req.IDs) == 0 {
+		chosen := func(of, property string) bool {
+			return (label == "" || schema.FoldLabel(of) == label) && (req.Property == "" || property == req.Property)
+		}
+		err = r.missing(req, chosen, req.Limit+1-len(page.List()), &reply.Total, page.Add)
+	}
 	if err != nil {
 		return err
 	}
@@ -367,7 +385,7 @@ func (r *reader) page(req api.ConflictsList, reply *api.ConflictsReply) error {
 }
 
 func notFound(graphName, what string) *api.Error {
-	return api.Errorf(404, "conflict_not_found", "graph %s has no conflict %.120q: the property has one value, or may have several", graphName, what)
+	return api.Errorf(404, "conflict_not_found", "graph %s has no conflict %.120q: the property has one value, may have several, or none is required", graphName, what)
 }
 
 // named is the item of an id or key.
@@ -376,15 +394,13 @@ func (r *reader) named(graphName, id, key string) (x item, err error) {
 	if r == nil {
 		return x, none
 	}
-	id = strings.ToLower(id)
-	if key != "" {
-		owner, property, ok := parseKey(key)
-		if !ok {
-			return x, none
-		}
-		id = fingerprint.ConflictID(owner, property)
+	var c store.Conflict
+	ok := false
+	if key == "" {
+		c, ok, err = r.conflict(strings.ToLower(id))
+	} else if owner, property, is := parseKey(key); is {
+		c, ok, err = r.of(owner, property, r.conflict)
 	}
-	c, ok, err := r.conflict(id)
 	if err != nil {
 		return x, err
 	}

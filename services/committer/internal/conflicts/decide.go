@@ -169,14 +169,19 @@ func (w *deciding) decide(r *reader) error {
 	if err != nil {
 		return err
 	}
-	value, at := any(nil), 0
-	if w.req.Decision == events.DecisionChoose || w.req.Decision == events.DecisionReject {
-		if at, err = w.stated(&x); err != nil {
-			return err
+	value, named := any(nil), ""
+	if x.kind == ofMissing {
+		err = w.acceptMissing(&x)
+	} else if w.req.Decision == events.DecisionChoose || w.req.Decision == events.DecisionReject {
+		at := 0
+		if at, err = w.stated(&x); err == nil {
+			value, named = x.values[at].Value, keys[at]
 		}
-		value = x.values[at].Value
 	}
-	then := x.ruling.Then(rules[w.req.Decision], keys[at], keys)
+	if err != nil {
+		return err
+	}
+	then := x.ruling.Then(rules[w.req.Decision], named, keys)
 	then.Owner, then.Property, then.Actor, then.Reason = x.Owner, x.Property, strings.TrimSpace(w.req.Actor), w.req.Reason
 	if x.ruling.Says(then) {
 		w.reply.Outcome.Skipped[w.req.ID+w.req.Key] = map[string]string{api.StateApproved: api.SkippedApproved, api.StateRejected: api.SkippedRejected}[then.State()]
@@ -323,6 +328,13 @@ func (w *deciding) before(rec events.Audit) (*store.Ruling, error) {
 
 // states are those of an item under two rulings; where it is none now, what the rulings say.
 func (w *deciding) states(r *reader, owner, property string, was, now *store.Ruling) (before, after string, err error) {
+	if name, ok := store.ParseMissing(property); ok {
+		_, is, err := r.lacking(missingConflict(owner, name), name)
+		if is && now == nil {
+			after = api.StatePending
+		}
+		return was.State(), after, err
+	}
 	var folds []store.PropertyFold
 	x := item{Conflict: store.Conflict{Owner: owner, Property: property}, ruling: was}
 	if was.Apart {
@@ -353,6 +365,9 @@ func (w *deciding) states(r *reader, owner, property string, was, now *store.Rul
 // stale refuses to undo what does not stand.
 func (w *deciding) stale(rec events.Audit, stands *store.Ruling) error {
 	now := "it was taken back already"
+	if _, property, _ := parseKey(rec.Key); strings.HasSuffix(property, store.MissingProperty("")) {
+		now += ", or a value came since"
+	}
 	if stands != nil {
 		all, err := w.trail.Of(rec.Key)
 		if err != nil {
@@ -393,7 +408,7 @@ func seen(x *item) (json.RawMessage, error) {
 		Reason   string  `json:"reason"`
 		Values   []value `json:"values"`
 		Total    int     `json:"values_total"`
-	}{Label: x.label, Name: x.name, Property: x.Property, Reason: x.reason, Total: len(x.values)}
+	}{Label: x.label, Name: x.name, Property: x.property(), Reason: x.reason, Total: len(x.values)}
 	for _, f := range x.values[:min(len(x.values), maxSeen)] {
 		out.Values = append(out.Values, value{(&item{kind: x.kind, edges: x.edges, values: []store.PropertyFold{f}}).words(), f.Documents})
 	}

@@ -24,7 +24,11 @@ func (r *reader) planned(graphName string, x *item) (out api.Planned, err error)
 	if x.ruling != nil && x.ruling.Apart { // nothing is decided about it but by an undo
 		return out, nil
 	}
-	p, err := r.plan(graphName, x)
+	make := r.plan
+	if x.kind == ofMissing {
+		make = r.missingPlan
+	}
+	p, err := make(graphName, x)
 	if err != nil {
 		return out, err
 	}

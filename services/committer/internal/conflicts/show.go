@@ -30,16 +30,19 @@ func (r *reader) group(x *item) (g api.Group, err error) {
 	}
 	x.values = query.Show(x.rule, folds, x.ruling).Values()
 	g = api.Group{
-		Key: p.Key, Kind: api.KindConflict, Label: x.label, Text: x.name, SourceText: x.Property, TargetText: x.words(), SourceLabel: x.label,
+		Key: p.Key, Kind: api.KindConflict, Label: x.label, Text: x.name, SourceText: x.property(), TargetText: x.words(), SourceLabel: x.label,
 		Reasons: []string{x.reason}, State: p.State, Count: p.Count, Confidence: p.Confidence, IDs: []string{x.ID},
 	}
 	if x.ruling != nil {
 		g.Revision = x.ruling.Seq
 	}
-	if g.Documents, err = r.distinct(x, p.Count); err != nil || len(x.values) == 0 {
-		return g, err
+	var quotes []api.Surrounded
+	if x.kind == ofMissing {
+		g.Documents = x.documents
+		quotes, err = r.mentioned(x, 1)
+	} else if g.Documents, err = r.distinct(x, p.Count); err == nil && len(x.values) > 0 {
+		quotes, err = r.quotes(x, x.values[0], 1)
 	}
-	quotes, err := r.quotes(x, x.values[0], 1)
 	for _, q := range quotes {
 		g.Sample = api.Sample{Document: q.Document, Chunk: q.Chunk, Quote: q.Quote, Start: q.Start, End: q.End}
 	}
@@ -99,12 +102,17 @@ func (r *reader) quotes(x *item, f store.PropertyFold, limit int) ([]api.Surroun
 // whole is a conflict with the evidence of each value apart. Where the reply would become too large, later values have less evidence, and
 // the last are left out.
 func (r *reader) whole(x *item) (out api.ConflictItem, err error) {
-	out = api.ConflictItem{ID: x.ID, Owner: x.Owner, Label: x.label, Name: x.name, Property: x.Property, Reason: x.reason,
+	out = api.ConflictItem{ID: x.ID, Owner: x.Owner, Label: x.label, Name: x.name, Property: x.property(), Reason: x.reason,
 		Apart: x.ruling != nil && x.ruling.Apart, Values: []api.ConflictValue{}, ValuesTotal: len(x.values), Undecided: []api.Surrounded{}}
 	if x.reason == api.ReasonHomonym {
 		if err := r.undecided(x, &out); err != nil {
 			return out, err
 		}
+	}
+	if x.kind == ofMissing {
+		out.UndecidedDocuments = x.documents
+		out.Undecided, err = r.mentioned(x, maxUndecided)
+		return out, err
 	}
 	left := desk.ReplyBudget - size(out.Undecided)
 	for _, f := range x.values[:min(len(x.values), maxValues)] {

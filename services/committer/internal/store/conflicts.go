@@ -52,15 +52,15 @@ func ParseConflictClass(class string) (kind, label, property string) {
 }
 
 // emitConflicts brings the rows of conflicts up to date. values says of properties by how many values they have more or fewer than before
-// this batch. A property that has one value, and is said to have another, costs one look-up of its values; more only where it is in
+// this batch; s is told which have any. A property that has one value, and is said to have another, costs one look-up of its values; more only where it is in
 // conflict.
-func (t *Txn) emitConflicts(values map[ownerProp]int) error {
+func (t *Txn) emitConflicts(values map[ownerProp]int, s *shapes) error {
 	ops := slices.SortedFunc(maps.Keys(values), func(a, b ownerProp) int {
 		return cmp.Or(bytes.Compare(a.owner[:], b.owner[:]), strings.Compare(a.name, b.name))
 	})
 	for _, op := range ops {
 		if by := values[op]; by != 0 {
-			if err := t.emitConflict(op, by); err != nil {
+			if err := t.emitConflict(op, by, s); err != nil {
 				return err
 			}
 		}
@@ -68,7 +68,7 @@ func (t *Txn) emitConflicts(values map[ownerProp]int) error {
 	return nil
 }
 
-func (t *Txn) emitConflict(op ownerProp, by int) error {
+func (t *Txn) emitConflict(op ownerProp, by int, s *shapes) error {
 	before, known := 0, map[string]bool{}
 	for _, a := range t.byProp[op] {
 		known[a.key.value] = true
@@ -83,8 +83,11 @@ func (t *Txn) emitConflict(op ownerProp, by int) error {
 		}
 		before += n
 	}
-	if before < 2 && before+by < 2 {
-		return nil
+	if before < 2 {
+		t.present(op, before, before+by, s)
+		if before+by < 2 {
+			return nil
+		}
 	}
 	k, err := conflictKey(t.g.id, op.owner, op.name)
 	if err != nil {
@@ -97,6 +100,9 @@ func (t *Txn) emitConflict(op ownerProp, by int) error {
 		}
 	}
 	now := before + by
+	if before >= 2 {
+		t.present(op, before, now, s)
+	}
 	var row []byte
 	if now >= 2 {
 		row = Conflict{Property: op.name, Values: now}.row(op.owner)
@@ -118,6 +124,13 @@ func (t *Txn) emitConflict(op ownerProp, by int) error {
 		addCount(t.counts.Conflicts, class, 1)
 	}
 	return nil
+}
+
+// present notes where an entity's property has its first value, or lost its last.
+func (t *Txn) present(op ownerProp, before, now int, s *shapes) {
+	if (before > 0) != (now > 0) && t.rels[op.owner] == nil {
+		s.gained(op, now > 0)
+	}
 }
 
 // valuesBefore is how many values a property in conflict had before this batch. Where an older version wrote no row, they are counted.

@@ -273,7 +273,8 @@ func (t *Txn) emitFolds() error {
 		}
 		a.now = v
 	}
-	if err := t.emitConflicts(values); err != nil {
+	shapes := &shapes{has: map[id]map[string]bool{}, by: map[shape]int{}, names: map[shape][]string{}}
+	if err := t.emitConflicts(values, shapes); err != nil {
 		return err
 	}
 	for _, a := range t.props {
@@ -284,6 +285,9 @@ func (t *Txn) emitFolds() error {
 		t.emitRelation(v, a, degrees)
 	}
 	if err := t.emitDegrees(degrees); err != nil { // before entities, which are asked whether they were there
+		return err
+	}
+	if err := t.emitShapes(shapes); err != nil {
 		return err
 	}
 	for v, a := range t.ents {

@@ -48,6 +48,9 @@ const (
 	spaceDegree   = '$' // relation type and side, entity id → number of relations, where there are two or more
 	spaceDegreeID = '?' // conflict id → entity id, relation type, side
 	spaceApart    = '*' // id of an entity of whose name several things are told apart → property that does
+	spaceShape    = '_' // entity label, hash of the names of properties → number of entities, names
+	spaceShaped   = ';' // entity label, hash of the names of properties, id of an entity that has values of these and no others
+	spaceShapeOf  = '-' // entity id → label, names of the properties that it has values of
 
 	// Rows without a sequence in the key.
 	spaceOutbox   = 'b' // number → sequence, event
@@ -61,7 +64,7 @@ const (
 )
 
 // factSpaces are the spaces whose keys end with a sequence.
-const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&*$?:"
+const factSpaces = "dvxakchenmpqrwoitgyls=!#@%~^&*$?:_;-"
 
 // Lists of postings.
 const (
@@ -295,7 +298,7 @@ func describe(k []byte) string {
 // describeParts reads the parts of a fact row's key; "" for other spaces.
 func describeParts(space byte, r *keyReader) string {
 	switch space {
-	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceStaleID, spaceRulingID, spaceApart, spaceDegreeID:
+	case spaceDoc, spaceEntity, spaceRelation, spaceChunk, spaceMatchID, spaceCandID, spaceConflict, spaceStale, spaceStaleID, spaceRulingID, spaceApart, spaceDegreeID, spaceShapeOf:
 		return r.id().String()
 	case spaceVersion, spaceText, spaceAssert:
 		return fmt.Sprintf("%s/%d", r.id(), r.u32())
@@ -315,8 +318,10 @@ func describeParts(space byte, r *keyReader) string {
 		return fmt.Sprintf("%s/%s/%q/%s", r.id(), r.str(), r.str(), r.id())
 	case spacePropFold:
 		return fmt.Sprintf("%s/%s/%q", r.id(), r.str(), r.str())
-	case spaceDegree:
+	case spaceDegree, spaceShape:
 		return r.str() + "/" + r.id().String()
+	case spaceShaped:
+		return fmt.Sprintf("%s/%s/%s", r.str(), r.id(), r.id())
 	case spaceRuling:
 		return fmt.Sprintf("%s/%s", r.id(), r.str())
 	case spaceOut, spaceIn:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
@@ -123,6 +124,8 @@ func (r *Ruling) check() string {
 		return fmt.Sprintf("a ruling decides %.40q", r.Decision)
 	case r.Property == "":
 		return "a ruling of no property"
+	case strings.HasSuffix(r.Property, sideMissing) && !r.All:
+		return "a ruling about a missing value does something else than to accept it"
 	case r.Apart != (r.Decision == RuleDifferent) || r.Apart && (r.All || r.Chosen != "" || r.Key == ""):
 		return "a ruling tells apart, and does something else"
 	case r.All && r.Chosen != "" || r.Decision == RuleChoose && r.Chosen == "" || r.Decision == RuleReject && len(r.Rejected) == 0:
@@ -289,6 +292,9 @@ func (v *verifier) rulings() error {
 			v.problem(k, "it was decided in commit %d, which never was", r.Seq)
 		}
 		if err := v.isApart(&r, owner); err != nil {
+			return err
+		}
+		if err := v.missed(k, owner, property); err != nil {
 			return err
 		}
 		ik, err := rulingIDKey(v.sn.g.id, owner, property)

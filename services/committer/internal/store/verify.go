@@ -19,7 +19,7 @@ var kinds = map[byte]string{
 	spaceNo: "chunk_number", spaceEntity: "entity", spaceName: "name", spaceMention: "mention", spaceProp: "property",
 	spacePropFold: "property_fold", spaceRelation: "relation", spaceEvidence: "evidence", spaceOut: "out", spaceIn: "in",
 	spaceCand: "candidate", spaceCandKey: "candidate_key", spaceDecision: "decision", spaceCandID: "candidate_id", spaceStale: "stale", spaceStaleID: "stale_id", spacePosting: "posting", spaceCounts: "counts",
-	spaceMatch: "match", spaceMatchID: "match_id", spaceConflict: "conflict", spaceRuling: "ruling", spaceRulingID: "ruling_id", spaceApart: "apart", spaceDegree: "degree", spaceDegreeID: "degree_id", spaceVerdict: "verdict", spaceFeed: "feed", spaceCandFeed: "candidate_feed", spaceFeedTrim: "feed_trimmed",
+	spaceMatch: "match", spaceMatchID: "match_id", spaceConflict: "conflict", spaceRuling: "ruling", spaceRulingID: "ruling_id", spaceApart: "apart", spaceDegree: "degree", spaceDegreeID: "degree_id", spaceShape: "shape", spaceShaped: "shaped", spaceShapeOf: "shape_of", spaceVerdict: "verdict", spaceFeed: "feed", spaceCandFeed: "candidate_feed", spaceFeedTrim: "feed_trimmed",
 	spaceOutbox: "outbox", spaceJournal: "journal", spaceCurrent: "current", 0: "raw", 1: "unknown",
 }
 
@@ -35,7 +35,7 @@ func (s *Store) Verify(ctx context.Context, graph string, fn func(api.Problem)) 
 	v.reply = api.VerifyReply{Seq: sn.seq, Checked: map[string]int{}, Problems: []api.Problem{}}
 	v.found = Counts{Entities: map[string]int{}, Relations: map[string]int{}, Decided: map[string]int{}}
 	for _, pass := range []func() error{v.keys, v.postingRows, v.versions, v.lostPostings, v.documents, v.index, v.entities, v.relations,
-		v.properties, v.supports, v.candidates, v.matches, v.conflicts, v.stale, v.rulings, v.apart, v.degrees, v.counts} {
+		v.properties, v.supports, v.candidates, v.matches, v.conflicts, v.stale, v.rulings, v.apart, v.degrees, v.shapes, v.counts} {
 		if err = pass(); err != nil {
 			break
 		}
