@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/testkit"
 )
 
 // mount lays the files of NATS as its pod sees them and returns the configuration's path and the seed files by user.
@@ -75,27 +78,44 @@ func authConf(t *testing.T) (string, map[string]string) {
 	return text, seeds
 }
 
-// options are the server's, as the pod would read them.
-func options(t *testing.T, conf string) *server.Options {
+// options are the server's, as its pod would read them.
+func options(t *testing.T, conf, pod string) *server.Options {
 	t.Helper()
-	t.Setenv("POD_NAME", "nats-0")
+	t.Setenv("POD_NAME", pod)
 	o, err := server.ProcessConfigFile(conf)
 	require.NoError(t, err)
 	return o
 }
 
-// start runs the server with its configuration, but on loopback, on free ports, alone, and in a directory of the test's.
-func start(t *testing.T, o *server.Options) *server.Server {
+// start runs n servers with the configuration of their pods, but on loopback, on free ports, each in a directory of the test's.
+func start(t *testing.T, conf string, n int32) []*server.Server {
 	t.Helper()
-	o.StoreDir, o.Host, o.Port, o.HTTPHost, o.HTTPPort = t.TempDir(), "127.0.0.1", server.RANDOM_PORT, "127.0.0.1", server.RANDOM_PORT
-	o.Cluster, o.Routes = server.ClusterOpts{}, nil
-	o.NoSigs, o.NoLog = true, true
-	s, err := server.NewServer(o)
-	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	require.True(t, s.ReadyForConnections(20*time.Second))
-	return s
+	var routes []*url.URL
+	var ports []net.Listener // held until all are known
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		ports = append(ports, l)
+		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+	}
+	var all []*server.Server
+	for i, l := range ports {
+		o := options(t, conf, fmt.Sprintf("nats-%d", i))
+		require.Len(t, o.Routes, int(n))
+		o.StoreDir, o.Host, o.Port, o.HTTPHost, o.HTTPPort = t.TempDir(), "127.0.0.1", server.RANDOM_PORT, "127.0.0.1", server.RANDOM_PORT
+		o.Cluster.Host, o.Cluster.Port, o.Routes = "127.0.0.1", l.Addr().(*net.TCPAddr).Port, routes
+		o.NoSigs, o.NoLog = true, true
+		s, err := server.NewServer(o)
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		all = append(all, s)
+	}
+	for _, s := range all {
+		require.True(t, s.ReadyForConnections(30*time.Second))
+	}
+	return all
 }
 
 // NATS takes the rendered configuration, its ports are the pod's, and its store holds what the table may need.
@@ -106,7 +126,7 @@ func TestNATSConfiguration(t *testing.T) {
 			w, err := files.look(dir)
 			require.NoError(t, err)
 			conf, _ := mount(t, w)
-			o := options(t, conf)
+			o := options(t, conf, "nats-0")
 			l := w.workload("nats")
 			require.EqualValues(t, o.Port, portOf(l, "client"))
 			require.EqualValues(t, o.HTTPPort, portOf(l, "monitor"))
@@ -148,24 +168,28 @@ func TestNATSConfiguration(t *testing.T) {
 	}
 }
 
-// A server with the rendered configuration lets each user in with its seed and nobody without, takes the whole table, answers the
-// probes, and tells KEDA the lag of every consumer that a ScaledObject names.
+// Servers with the rendered configuration let each user in with its seed and nobody without, take the whole table, answer the
+// probes, and tell KEDA the lag of every consumer that a ScaledObject names, at the server that leads it.
 func TestNATSServes(t *testing.T) {
 	w, err := readTree(t).look("overlays/ha")
 	require.NoError(t, err)
 	conf, seeds := mount(t, w)
-	s := start(t, options(t, conf))
-	table := bus.NewTable(bus.TableOptions{})
+	e := overlays["overlays/ha"]
+	servers := start(t, conf, e.nats)
+	table := bus.NewTable(bus.TableOptions{Replicas: int(e.nats)})
 
 	connect := func(key string) (*bus.Conn, error) {
-		return bus.Connect(t.Context(), bus.Options{URL: s.ClientURL(), NKey: key, Once: true})
+		return bus.Connect(t.Context(), bus.Options{URL: servers[0].ClientURL(), NKey: key, Once: true})
 	}
 	_, err = connect("")
 	require.ErrorIs(t, err, bus.ErrRefused)
 	conn, err := connect(seeds["provision"])
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, bus.EnsureAll(t.Context(), conn.JS, table))
+	testkit.AwaitFor(t, time.Minute, "the streams", func() bool { // until the cluster has a leader and its members: the Job tries again, too
+		err = bus.EnsureAll(t.Context(), conn.JS, table)
+		return err == nil
+	})
 	for _, name := range append([]string{"client"}, services...) {
 		c, err := connect(seeds[name])
 		require.NoError(t, err, name)
@@ -174,17 +198,18 @@ func TestNATSServes(t *testing.T) {
 	}
 	require.Len(t, seeds, len(services)+2)
 
-	base := "http://" + s.MonitorAddr().String()
 	k := w.workload("nats").container()
-	for _, probe := range []string{k.StartupProbe.HTTPGet.Path, k.LivenessProbe.HTTPGet.Path, k.ReadinessProbe.HTTPGet.Path} {
-		require.Contains(t, string(get(t, base+probe)), `"ok"`, probe)
+	for _, s := range servers {
+		for _, probe := range []string{k.StartupProbe.HTTPGet.Path, k.LivenessProbe.HTTPGet.Path, k.ReadinessProbe.HTTPGet.Path} {
+			require.Contains(t, string(get(t, "http://"+s.MonitorAddr().String()+probe)), `"ok"`, probe)
+		}
 	}
 	for _, o := range w.scaled {
 		for _, tr := range o.Spec.Triggers {
-			require.True(t, hasConsumer(t, base, tr.Metadata), "%s: %v", o.Name, tr.Metadata)
+			testkit.AwaitFor(t, 20*time.Second, fmt.Sprint(o.Name, tr.Metadata), func() bool { return led(t, servers, tr.Metadata) })
 		}
 	}
-	require.False(t, hasConsumer(t, base, map[string]string{"account": "$G", "stream": bus.StreamFound, "consumer": bus.DurableLoader}))
+	require.False(t, led(t, servers, map[string]string{"account": "$G", "stream": bus.StreamFound, "consumer": bus.DurableLoader}))
 }
 
 func get(t *testing.T, url string) []byte {
@@ -198,26 +223,32 @@ func get(t *testing.T, url string) []byte {
 	return b
 }
 
-// hasConsumer asks as KEDA does.
-func hasConsumer(t *testing.T, base string, m map[string]string) bool {
+// led asks each server as KEDA does, and says whether one shows the consumer and is its leader.
+func led(t *testing.T, servers []*server.Server, m map[string]string) bool {
 	t.Helper()
-	var info struct {
-		Accounts []struct {
-			Name    string `json:"name"`
-			Streams []struct {
-				Name      string `json:"name"`
-				Consumers []struct {
-					Name string `json:"name"`
-				} `json:"consumer_detail"`
-			} `json:"stream_detail"`
-		} `json:"account_details"`
-	}
-	require.NoError(t, json.Unmarshal(get(t, base+"/jsz?acc=FACTMILL&consumers=true&config=true"), &info))
-	for _, a := range info.Accounts {
-		for _, s := range a.Streams {
-			for _, c := range s.Consumers {
-				if a.Name == m["account"] && s.Name == m["stream"] && c.Name == m["consumer"] {
-					return true
+	for _, s := range servers {
+		var info struct {
+			Accounts []struct {
+				Name    string `json:"name"`
+				Streams []struct {
+					Name      string `json:"name"`
+					Consumers []struct {
+						Name    string `json:"name"`
+						Cluster struct {
+							Leader string `json:"leader"`
+						} `json:"cluster"`
+					} `json:"consumer_detail"`
+				} `json:"stream_detail"`
+			} `json:"account_details"`
+		}
+		url := fmt.Sprintf("http://%s/jsz?acc=%s&consumers=true&config=true", s.MonitorAddr(), account)
+		require.NoError(t, json.Unmarshal(get(t, url), &info))
+		for _, a := range info.Accounts {
+			for _, st := range a.Streams {
+				for _, c := range st.Consumers {
+					if a.Name == m["account"] && st.Name == m["stream"] && c.Name == m["consumer"] && c.Cluster.Leader == s.Name() {
+						return true
+					}
 				}
 			}
 		}
