@@ -179,10 +179,13 @@ func TestRejectedDragonStaysAway(t *testing.T) {
 	rejected := []string{dragon + " ×1 in 1 @0.9"}
 	force := map[string]any{"documents": []map[string]any{a}, "force": true}
 
-	for name, event := range map[string]map[string]any{"in place": force, "a new version": doc("a", "Now «Spacecraft: Dragon @0.7» again."), "as it was": a} {
-		require.Equal(t, []int{0, 1}, said(f.run("g", event)), name)
-		require.Empty(t, f.queue("g", "pending"), name)
-		require.Equal(t, rejected, f.queue("g", "rejected"), name)
+	for _, again := range []struct {
+		how   string
+		event map[string]any
+	}{{"in place", force}, {"a new version", doc("a", "Now «Spacecraft: Dragon @0.7» again.")}, {"as it was", a}} {
+		require.Equal(t, []int{0, 1}, said(f.run("g", again.event)), again.how)
+		require.Empty(t, f.queue("g", "pending"), again.how)
+		require.Equal(t, rejected, f.queue("g", "rejected"), again.how)
 	}
 	f.remove("g", "a")
 	require.Equal(t, rejected, f.queue("g", "rejected"))

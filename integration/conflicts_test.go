@@ -79,7 +79,6 @@ func TestHomonymsWaitForReview(t *testing.T) {
 		f.sound(g)
 
 		require.Equal(t, "bad_value", refused(f.cluster, g, "review.approve", api.ReviewDecide{IDs: x.IDs, Actor: "eva"}).Code)
-		require.Equal(t, "not_supported", refused(f.cluster, g, "review.reject", api.ReviewDecide{Keys: []string{x.Key}, Decision: "different", Actor: "eva", Fingerprint: shown.Fingerprint}).Code)
 
 		f.remove(g, []string{"older", "younger", "younger"}[i])
 		left := f.conflicts(g)

@@ -221,7 +221,7 @@ func TestReviewMatchCommands(t *testing.T) {
 	}
 	command(0, "ingest", "docs")
 	list := command(0, "review", "list", "--kind", "match").stdout
-	require.Regexp(t, `(?m)^ID +LABEL +A +B +METHOD +SCORE +STATE +DOCUMENTS *$`, list)
+	require.Regexp(t, `(?m)^ID +LABEL +A +B +METHOD +SCORE +STATE +DOCUMENTS +FIT *$`, list)
 	require.Contains(t, list, "Norin Works")
 	require.NotContains(t, list, "active")
 	require.Contains(t, command(0, "review", "list", "--kind", "match", "--state", "active").stdout, "legal suffix")
@@ -254,9 +254,9 @@ func TestReviewMatchCommands(t *testing.T) {
 	require.Contains(t, command(4, "review", "approve", "--id", one.IDs[0], "--id", "nobody").stderr, "1 item was skipped")
 	require.Contains(t, command(1, "review", "reject", "--id", "nobody").stderr, "match_not_found")
 	require.Contains(t, command(4, "review", "reject", "--key", "entity|a|b").stdout, "skipped entity|a|b: candidate_not_found")
-	require.Contains(t, command(1, "review", "reject", "--key", "job|a").stderr, "not_supported")
+	require.Contains(t, command(2, "review", "reject", "--key", "job|a").stderr, "fingerprint is missing")
 	require.Contains(t, command(2, "review", "reject", "--key", "stale|a|b").stderr, "fingerprint is missing")
-	require.Contains(t, command(2, "review", "reject", "--key", "conflict|a|b").stderr, "value is missing")
+	require.Contains(t, command(2, "review", "reject", "--key", "conflict|a|b").stderr, "fingerprint is missing")
 	require.Contains(t, command(2, "review", "reject", "--id", one.IDs[0], "--actor", "a\nb").stderr, "actor must be a name")
 	command(0, "ingest", "docs", "--force")
 	require.Equal(t, "approved", loose[api.ReviewShowReply](t, command(0, "review", "show", one.Key, "--json").stdout).Item.State)
@@ -274,7 +274,7 @@ func TestReviewVerbsRefuse(t *testing.T) {
 		{"approve", `{"ids":["` + g.IDs[0] + `"],"actor":""}`, "bad_value"},
 		{"reject", `{"ids":["` + g.IDs[0] + `"],"actor":"eva","revision":1}`, "stale_revision"},
 		{"approve", `{"actor":"eva"}`, "bad_value"},
-		{"approve", `{"keys":["job|a"],"actor":"eva"}`, "not_supported"},
+		{"approve", `{"keys":["job|a"],"actor":"eva"}`, "bad_value"},
 		{"approve", `{"keys":["conflict|a|b"],"actor":"eva"}`, "bad_value"},
 		{"approve", `{"keys":["conflict|a|b"],"actor":"eva","fingerprint":"x"}`, "conflict_not_found"},
 		{"approve", `{"keys":["match|a|b","entity|a|b"],"actor":"eva"}`, "not_supported"},

@@ -104,7 +104,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"stats", "--nope"}, "unknown flag: --nope"},
 		{[]string{"ingest"}, "requires at least 1 arg(s)"},
 		{[]string{"path", "a"}, "accepts 2 arg(s), received 1"},
-		{[]string{"review"}, "factmill review needs one of: list, show, next, approve, reject, edit, prune, undo, patch, convert, search, policy, audit, stats"},
+		{[]string{"review"}, "factmill review needs one of: list, show, next, approve, reject, send-back, edit, prune, undo, patch, convert, search, policy, audit, stats"},
 		{[]string{"review", "lst"}, `unknown command "lst" for "factmill review"`},
 		{[]string{"stats", "--graph", "Bad Name"}, `bad graph name "Bad Name"`},
 		{[]string{"stats", "--nats", "nats://127.0.0.1:1", "--data", dir}, "--nats and --data name two places"},
