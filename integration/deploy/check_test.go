@@ -348,6 +348,9 @@ func (p *problems) keeps(w *world, l *workload, dir string) {
 		}
 	}
 	p.add(claim, "%s keeps %q on no volume", l, dir)
+	for _, c := range l.set.Spec.VolumeClaimTemplates {
+		p.add(c.Labels["app.kubernetes.io/part-of"] == l.pod.Labels["app.kubernetes.io/part-of"], "%s: its claim's labels depend on kubectl's version", l)
+	}
 	r := l.set.Spec.PersistentVolumeClaimRetentionPolicy
 	p.add(r != nil && r.WhenDeleted == appsv1.RetainPersistentVolumeClaimRetentionPolicyType && r.WhenScaled == r.WhenDeleted, "%s: its volume may be deleted", l)
 	ok := false

@@ -66,6 +66,7 @@ func TestMistakesAreSeen(t *testing.T) {
 		{"base/committer.yaml", "replicas: 1", "replicas: 2", "StatefulSet committer is not one"},
 		{"base/committer.yaml", "OrderedReady", "Parallel", "StatefulSet committer is not ordered"},
 		{"base/committer.yaml", "value: /var/lib/factmill", "value: /data", `StatefulSet committer keeps "/data" on no volume`},
+		{"base/committer.yaml", "app.kubernetes.io/part-of: factmill", "app.kubernetes.io/managed-by: hand", "labels depend on kubectl's version"},
 		{"base/committer.yaml", "whenDeleted: Retain", "whenDeleted: Delete", "its volume may be deleted"},
 		{"base/committer.yaml", "serviceName: committer", "serviceName: commiter", `Service "commiter" is not its headless one`},
 		{"base/committer.yaml", "targetPort: http", "targetPort: htpp", "Service committer: port 8080 goes to port \"htpp\""},
