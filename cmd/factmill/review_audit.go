@@ -114,6 +114,9 @@ func (k *auditCheck) tell(no uint64, format string, args ...any) {
 }
 
 func (k *auditCheck) next(line []byte) {
+	if !k.inPlace(line) {
+		return
+	}
 	r, err := k.chain.Next(line)
 	switch {
 	case err != nil:
@@ -124,6 +127,30 @@ func (k *auditCheck) next(line []byte) {
 	if k.total == 0 {
 		k.end = auditEnd{Graph: r.Graph, Verified: k.chain.No, Head: k.chain.Head}
 	}
+}
+
+// inPlace looks where a record stands that is whole in itself: what is missing before it is told, and the chain goes on with it. One that came
+// before is told and left out.
+func (k *auditCheck) inPlace(line []byte) bool {
+	var r events.Audit
+	if json.Unmarshal(line, &r) != nil || r.No == k.chain.No+1 {
+		return true
+	}
+	if sealed, err := r.Sealed(r.No, r.Prev); err != nil || sealed.Record != r.Record {
+		return true
+	}
+	switch next := k.chain.No + 1; {
+	case r.No < next:
+		k.tell(r.No, "it stands behind record %d: it is there twice, or out of its place", k.chain.No)
+		return false
+	case r.No == next+1:
+		k.tell(next, "it is missing")
+	default:
+		k.tell(next, "it and those up to %d are missing", r.No-1)
+	}
+	k.chain.Skip(r.No)
+	k.chain.Head = r.Prev
+	return true
 }
 
 // auditPage is how many records are fetched at once.

@@ -53,8 +53,11 @@ func TestAuditIsExportedAndChecked(t *testing.T) {
 	require.Contains(t, r.out, "checked "+number(log.Total)+" records of audit.jsonl: the chain is whole up to record "+number(log.Total)+", "+log.Head)
 	for name, x := range map[string]struct{ content, want string }{
 		"a text":      {strings.Replace(string(b), `"actor":"eva"`, `"actor":"bo"`, 1), "audit record 1: it is not what was decided then"},
-		"a field":     {strings.Replace(string(b), `"actor":`, `"Actor":`, 1), "audit record 1: it is not what was decided then"},
-		"a lost line": {strings.Join(append(append([]string{}, lines[0]), lines[2:]...), ""), "audit record 2: it is not what was decided then"},
+		"a field":     {strings.Replace(string(b), `"actor":`, `"Actor":`, 1), "audit record 1: it is not what was decided then: its bytes"},
+		"a lost line": {strings.Join(append(append([]string{}, lines[0]), lines[2:]...), ""), "audit record 2: it is missing\n"},
+		"lost lines":  {strings.Join(append(append([]string{}, lines[0]), lines[3:]...), ""), "audit record 2: it and those up to 3 are missing\n"},
+		"two turned":  {lines[0] + lines[2] + lines[1] + strings.Join(lines[3:], ""), "audit record 2: it stands behind record 3"},
+		"twice":       {lines[0] + lines[0] + strings.Join(lines[1:], ""), "audit record 1: it stands behind record 1"},
 		"cut":         {strings.Join(lines[:2], ""), "audit record 2: the file ends behind it"},
 		"cut inside":  {string(b[:len(b)-len(lines[len(lines)-1])-20]), "it cannot be read"},
 		"shortened":   {lines[0] + lines[len(lines)-1], "audit record 1: it is the last one"},
@@ -64,7 +67,9 @@ func TestAuditIsExportedAndChecked(t *testing.T) {
 		r = check(x.content)
 		require.Equal(t, exitFailed, r.code, name)
 		require.Contains(t, r.err, x.want, name)
+		require.LessOrEqual(t, strings.Count(r.err, "audit record "), 2, "%s: what is whole is not named: %s", name, r.err)
 	}
+	check(lines[0] + lines[len(lines)-1])
 	found := reads[map[string]any](t, result{exitDone, p.run("", "review", "audit", "--verify", "--file", "audit.jsonl", "--json").out, ""})
 	require.Equal(t, "audit.jsonl", found["file"])
 	require.Len(t, found["problems"], 1)

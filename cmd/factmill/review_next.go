@@ -310,12 +310,13 @@ func (w *walk) said() error {
 // keys reads one key at a time: of a terminal as it is pressed, else the first letter of each line.
 type keys struct {
 	file  *os.File // a terminal; else nil
+	bytes *bufio.Reader
 	lines *bufio.Reader
 }
 
 func newKeys(in io.Reader) *keys {
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &keys{file: f}
+		return &keys{file: f, bytes: bufio.NewReaderSize(f, 16)}
 	}
 	return &keys{lines: bufio.NewReader(in)}
 }
@@ -324,6 +325,7 @@ func newKeys(in io.Reader) *keys {
 const (
 	keyInterrupt = 3
 	keyEnd       = 4
+	keyEscape    = 27
 )
 
 func (k *keys) next(ctx context.Context) (string, error) {
@@ -362,12 +364,7 @@ func (k *keys) raw() (restore func() error, err error) {
 
 func (k *keys) read() (string, error) {
 	if k.file != nil {
-		b := make([]byte, 1)
-		n, err := k.file.Read(b)
-		if errors.Is(err, io.EOF) || n == 1 && (b[0] == keyInterrupt || b[0] == keyEnd) {
-			return "q", nil
-		}
-		return strings.ToLower(string(b[:n])), err
+		return k.pressed()
 	}
 	for {
 		line, err := k.lines.ReadString('\n')
@@ -379,6 +376,40 @@ func (k *keys) read() (string, error) {
 			return "q", nil
 		case err != nil:
 			return "", fmt.Errorf("read keys: %w", err)
+		}
+	}
+}
+
+// pressed reads a key of a terminal. Arrows and their like are an escape and letters behind it: one key, which decides nothing.
+func (k *keys) pressed() (string, error) {
+	b, err := k.bytes.ReadByte()
+	if err == nil && b == keyEscape {
+		b, err = k.escaped()
+	}
+	switch {
+	case errors.Is(err, io.EOF), err == nil && (b == keyInterrupt || b == keyEnd):
+		return "q", nil
+	case err != nil:
+		return "", fmt.Errorf("read keys: %w", err)
+	}
+	return strings.ToLower(string(rune(b))), nil
+}
+
+// escaped reads what follows an escape, to the end of its sequence: ESC x, ESC O x, ESC [ parameters x, and ESC [ [ x. It returns the escape, or
+// the interrupt that broke it off. An escape that was pressed alone takes the next key along.
+func (k *keys) escaped() (byte, error) {
+	for n, in := 1, byte(0); ; n++ {
+		b, err := k.bytes.ReadByte()
+		if err != nil || b == keyInterrupt || b == keyEnd {
+			return b, err
+		}
+		switch {
+		case n == 1 && (b == '[' || b == 'O'):
+			in = b
+		case n == 2 && in == '[' && b == '[':
+		case in == '[' && b >= ' ' && b <= '?': // a parameter
+		default:
+			return keyEscape, nil
 		}
 	}
 }

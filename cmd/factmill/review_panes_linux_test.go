@@ -133,6 +133,12 @@ func TestPanesOnATerminal(t *testing.T) {
 	require.Contains(t, shown, "── what approve does ──")
 	require.Contains(t, shown, "Alice WORKS_FOR Orva")
 	require.Contains(t, shown, "~ pending becomes approved")
+	for _, arrow := range []string{"\x1b[A", "\x1bOA", "\x1b[1;5A", "\x1b[[A", "\x1ba"} { // one key each, which decides nothing
+		term.press(arrow)
+		got := term.until("quit > ")
+		require.Contains(t, got, "\\x1b\none of a, r, s, d, u, q\n2 left  a approve", "%q", arrow)
+		require.NotContains(t, got, "approved", "%q", arrow)
+	}
 	term.press("a")
 	require.Contains(t, term.until("quit > "), "approved")
 	term.press("r")

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -31,7 +32,10 @@ func (c *AuditChain) Next(line []byte) (r Audit, err error) {
 	if err != nil {
 		return r, err
 	}
-	if sealed.Record != r.Record || r.No != c.No || r.Prev != prev || !bytes.Equal(again, line) {
+	if sealed.Record == r.Record && r.No == c.No && r.Prev == prev && !bytes.Equal(again, line) {
+		return r, errors.New("it is not what was decided then: its bytes are not those that it was sealed as, though they say the same")
+	}
+	if sealed.Record != r.Record || r.No != c.No || r.Prev != prev {
 		return r, fmt.Errorf("it is not what was decided then: its id is %s, its content and the record before it give %s", r.Record, sealed.Record)
 	}
 	return r, nil

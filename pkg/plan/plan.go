@@ -233,7 +233,15 @@ func others(n int) string {
 func (c Change) what() string {
 	switch c.Kind {
 	case "relation":
-		return c.Source + " " + c.Label + " " + c.Target
+		s := c.Source + " " + c.Label + " " + c.Target
+		switch was, is := fmt.Sprint(c.Was), fmt.Sprint(c.Value); {
+		case c.Op != Set || c.Was == nil:
+			return s
+		case was == is:
+			return s + ": stays " + is
+		default:
+			return s + ": " + was + " becomes " + is
+		}
 	case "property":
 		s := c.Label + " of " + c.Source
 		if c.Op == Set && c.Was != nil {

@@ -86,6 +86,10 @@ func TestLines(t *testing.T) {
 	require.Equal(t, []string{
 		"~ founded of Guild: 1998 becomes 1999", "+ Person Mo  (doc-1)", "- Lin MEMBER_OF Guild  (doc-1)  1 left", "    “Lin joined”", "    “Lin, of the Guild”",
 	}, sample().Canonical().Lines())
+	edge := plan.Change{Op: plan.Set, Kind: "relation", Label: "WORKS_FOR", Source: "Lin", Target: "Acme", Was: "shown", Value: "not shown"}
+	kept := edge
+	kept.Value = "shown"
+	require.Equal(t, []string{"~ Lin WORKS_FOR Acme: shown becomes not shown", "~ Lin WORKS_FOR Acme: stays shown"}, (&plan.Plan{Changes: []plan.Change{edge, kept}}).Lines())
 }
 
 // A long plan is shown in part; what is left out is counted.

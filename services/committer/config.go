@@ -1,6 +1,7 @@
 package committer
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
 // Config of the committer.
@@ -60,7 +62,7 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.OnFatal == nil {
 		c.OnFatal = func(err error) {
-			fmt.Fprintf(os.Stderr, "factmill: the store failed and the process ends; start it again to go on: %v\n", err)
+			fmt.Fprintf(os.Stderr, "factmill: the store failed and the process ends; %s: %v\n", wayOut(err), err)
 			os.Exit(app.ExitFailed)
 		}
 	}
@@ -121,6 +123,14 @@ const (
 	RouteNative = "native"
 	RouteMilvus = "milvus"
 )
+
+// wayOut says what helps after a failure of the store.
+func wayOut(err error) string {
+	if errors.Is(err, store.ErrDamaged) {
+		return "starting it again does not help, restore a backup (factmill restore)"
+	}
+	return "start it again to go on"
+}
 
 // FromConfig takes the committer's values out of the configuration. The store lies in the data directory's "store".
 func FromConfig(c *app.Config) Config {

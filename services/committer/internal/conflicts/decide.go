@@ -54,6 +54,8 @@ func checkDecide(req *api.ConflictDecide) error {
 		return api.Errorf(400, "bad_value", "actor is missing: say who decides")
 	case len(req.Actor) > api.MaxActor || !utf8.ValidString(req.Actor) || strings.ContainsFunc(req.Actor, unicode.IsControl):
 		return api.Errorf(400, "bad_value", "actor must be a name of at most %d bytes, without control characters", api.MaxActor)
+	case strings.EqualFold(strings.TrimSpace(req.Actor), api.ActorPolicy):
+		return api.Errorf(400, "bad_value", "actor is %q: so are the decisions of the policy signed; say who you are", req.Actor)
 	case len(req.Reason) > api.MaxReason || !utf8.ValidString(req.Reason):
 		return api.Errorf(400, "bad_value", "reason must be a text of at most %d bytes", api.MaxReason)
 	case len(req.Value) > maxValue:

@@ -242,6 +242,7 @@ func TestRefusals(t *testing.T) {
 		{400, "bad_value", func(q *api.ConflictDecide) { q.ID = "" }, "exactly one"},
 		{400, "bad_value", func(q *api.ConflictDecide) { q.Actor = " " }, "actor is missing"},
 		{400, "bad_value", func(q *api.ConflictDecide) { q.Actor = "a\nb" }, "actor must be"},
+		{400, "bad_value", func(q *api.ConflictDecide) { q.Actor = " Policy" }, "decisions of the policy"},
 		{400, "bad_value", func(q *api.ConflictDecide) { q.Reason = strings.Repeat("x", 2001) }, "reason must be"},
 		{400, "bad_value", func(q *api.ConflictDecide) { q.Decision = "different" }, "different names none"},
 		{409, "stale_revision", func(q *api.ConflictDecide) { q.Revision = &one }, "at revision 0, not 1"},

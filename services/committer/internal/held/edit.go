@@ -275,6 +275,9 @@ func (e *editor) end(name string, v any) (int, error) {
 	}
 	found := -1
 	for i, ref := range e.s.a.Entities {
+		if _, ok := e.s.names[spot{itemEntity, 0, i}]; !ok {
+			continue // dropped before
+		}
 		if ref.ID == strings.ToLower(s) {
 			return i, nil
 		}

@@ -131,6 +131,29 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// A dropped entity is no item any more: it is not listed, is no end, and nothing can be set of it.
+func TestDroppedEntity(t *testing.T) {
+	r := newRoom(t, guild)
+	seen := r.hold("look", says("doc-1", "Lin MEMBER_OF Guild", "Mo KNOWS Lin"))
+	gone := r.item(seen, "entity", "Guild", "Guild")
+	d := r.decide(back(seen.Fingerprint, drop(gone)))
+	now := r.get("look")
+	require.Equal(t, 6, now.Job.Documents[0].ItemsTotal, "two entities, three mentions, a relation")
+	for _, it := range now.Job.Documents[0].Items {
+		require.NotEqual(t, "Guild", it.Label)
+	}
+	for want, e := range map[string]api.JobEdit{
+		"has no item":         drop(gone),
+		"no item":             set(gone, "name", "Lin"),
+		"names no entity":     set(r.item(now, "relation", "KNOWS", "Mo Lin"), "target", "Guild"),
+		"document names no e": set(r.item(now, "relation", "KNOWS", "Mo Lin"), "target", fingerprint.EntityID("Guild", "guild")),
+	} {
+		require.Contains(t, r.refused(back(d.Fingerprint, e)).Message, want)
+	}
+	require.Equal(t, uint64(2), r.get("look").Item.Revision)
+	r.sound()
+}
+
 // A refused edit changes nothing, nor do the others of its request.
 func TestRefusedEdits(t *testing.T) {
 	r := newRoom(t, guild)

@@ -53,8 +53,11 @@ func newStaged(key string, d jobs.StagedDocument) *staged {
 		return s
 	}
 	s.a = d.Resolved.Assertions
+	said := s.said()
 	for i, e := range s.a.Entities {
-		s.name(spot{itemEntity, 0, i}, e.ID)
+		if said[i] {
+			s.name(spot{itemEntity, 0, i}, e.ID)
+		}
 	}
 	id := func(n int) string {
 		if n < 0 || n >= len(s.a.Entities) {
@@ -95,6 +98,23 @@ func (s *staged) name(at spot, parts ...any) {
 	}
 	s.names[at], s.spots[id] = id, at
 	s.order = append(s.order, at)
+}
+
+// said are the entities that the document still says something of. Dropped ones keep their places, which the others are counted by.
+func (s *staged) said() map[int]bool {
+	out := map[int]bool{}
+	for _, c := range s.a.Chunks {
+		for _, m := range c.Mentions {
+			out[m.Entity] = true
+		}
+		for _, p := range c.Properties {
+			out[p.Entity] = true
+		}
+		for _, r := range c.Relations {
+			out[r.Source], out[r.Target] = true, true
+		}
+	}
+	return out
 }
 
 // called is the name of an entity: the first mention whose fold is its key as written, else the key.

@@ -259,7 +259,7 @@ func TestRefusals(t *testing.T) {
 	r.read("doc-1", "Nothing to see here")
 	x := r.list(api.StaleList{}).Groups[0]
 	for want, req := range map[string]api.StaleDecide{
-		"fingerprint is missing": {Key: x.Key, Decision: "keep"}, "is withdrawn or kept": {Key: x.Key, Decision: "choose", Fingerprint: "x"},
+		"fingerprint is missing": {Key: x.Key, Decision: "keep"}, "decisions of the policy": {Key: x.Key, Decision: "keep", Fingerprint: "x", Actor: "POLICY "}, "is withdrawn or kept": {Key: x.Key, Decision: "choose", Fingerprint: "x"},
 		"one stale fact at a time": {Decision: "keep", Fingerprint: "x"}, "names the audit record alone": {Undo: "x", Key: x.Key},
 	} {
 		require.Contains(t, r.refused(req).Message, want)

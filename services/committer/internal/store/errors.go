@@ -15,6 +15,8 @@ var (
 	ErrClosed = errors.New("store is closed")
 	// ErrBroken: a write failed in a way after which the store must be opened anew; what was under way is unclear.
 	ErrBroken = errors.New("store is broken and must be opened anew")
+	// ErrDamaged: a file of the store is not what was written to it. Opening it anew does not help, a backup does.
+	ErrDamaged = errors.New("a file of the store is damaged")
 	// ErrNoSpace: the free space is below the reserve; reads go on.
 	ErrNoSpace = errors.New("free space is below the reserve")
 	// ErrNoGraph: no graph of that name exists.

@@ -195,6 +195,9 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		MemTableSize: uint64(s.opt.MemTableBytes), MemTableStopWritesThreshold: 4, L0CompactionThreshold: 4, L0StopWritesThreshold: 24,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 		EventListener: &pebble.EventListener{
+			DataCorruption: func(i pebble.DataCorruptionInfo) {
+				s.Fatal(fmt.Errorf("%w: %s: %v", ErrDamaged, i.Path, i.Details)) // printed whole it has stacks and keys
+			},
 			BackgroundError: func(err error) { s.opt.Log.Error("store background work", "error", err) },
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { s.opt.Log.Warn("store writes wait", "reason", i.Reason) },
 			DiskSlow:        func(i pebble.DiskSlowInfo) { s.opt.Log.Warn("slow disk", "what", i.String()) },
