@@ -21,6 +21,11 @@ build: ## build bin/factmill
 services: ## build every service as a binary of its own into bin/
 	for s in $(SERVICES); do go build -trimpath -ldflags '$(LDFLAGS)' -o bin/factmill-$$s ./services/$$s/cmd/$$s || exit 1; done
 
+.PHONY: images
+images: ## build the container images, one a service and one for the command line, tagged VERSION (needs docker)
+	for s in $(SERVICES); do docker build --target $$s --build-arg VERSION=$(VERSION) -t factmill-$$s:$(VERSION) . || exit 1; done
+	docker build --target factmill --build-arg VERSION=$(VERSION) -t factmill:$(VERSION) .
+
 .PHONY: demo
 demo: build ## ingest the sample corpus and show what came of it
 	./bin/factmill demo
