@@ -39,7 +39,7 @@ PROOFS = ^($(shell grep -l '^//go:build proof' integration/*_test.go | xargs gre
 
 .PHONY: test/proof
 test/proof: ## the crash matrix, broker faults, leases, and 10,000 documents in one job
-	go test -tags proof ./integration -run '$(PROOFS)' -timeout 25m
+	go test -tags proof ./integration -run '$(PROOFS)' -timeout 60m
 
 .PHONY: real/ollama
 real/ollama: ## build a real Ollama with a small model into .real/ollama (ten minutes of CPU, once)

@@ -44,11 +44,16 @@ type Graphs struct {
 
 	mu     sync.Mutex // one change at a time; guards parsed
 	parsed map[string]*schema.Schema
+
+	// Settings are asked for at every name that is compared: they are read once, until they are put.
+	kept     sync.Mutex
+	pipeline map[string]settingsRow // guarded by kept
+	puts     uint64                 // changes of a row, begun and ended; guarded by kept
 }
 
 // New makes the desk of graphs over st.
 func New(st *store.Store, now func() time.Time) *Graphs {
-	return &Graphs{st: st, ops: operations.New(st), now: now, parsed: map[string]*schema.Schema{}}
+	return &Graphs{st: st, ops: operations.New(st), now: now, parsed: map[string]*schema.Schema{}, pipeline: map[string]settingsRow{}}
 }
 
 // Create makes a graph with the default schema and settings where it does not exist. Callers hold mu.
@@ -278,16 +283,44 @@ func (g *Graphs) SettingsGet(_ context.Context, name string) (api.SettingsReply,
 }
 
 func (g *Graphs) settings(name string) (settingsRow, error) {
-	row := settingsRow{Pipeline: settings.Default()}
+	g.kept.Lock()
+	row, ok := g.pipeline[name]
+	puts := g.puts
+	g.kept.Unlock()
+	if ok {
+		return row, nil
+	}
+	row, stored, err := g.storedSettings(name)
+	if err != nil || !stored {
+		return row, err
+	}
+	g.kept.Lock()
+	defer g.kept.Unlock()
+	if g.puts == puts { // else it may be what was before
+		g.pipeline[name] = row
+	}
+	return row, nil
+}
+
+// forget has the settings of a graph read anew.
+func (g *Graphs) forget(name string) {
+	g.kept.Lock()
+	defer g.kept.Unlock()
+	g.puts++
+	delete(g.pipeline, name)
+}
+
+func (g *Graphs) storedSettings(name string) (row settingsRow, stored bool, err error) {
+	row = settingsRow{Pipeline: settings.Default()}
 	b, err := g.st.Get(name, spaceSettings, keyPipeline)
 	if err != nil || b == nil {
-		return row, err
+		return row, false, err
 	}
 	err = json.Unmarshal(b, &row)
 	if err != nil {
-		return row, fmt.Errorf("settings of %s: %w", name, err)
+		return row, false, fmt.Errorf("settings of %s: %w", name, err)
 	}
-	return row, nil
+	return row, true, nil
 }
 
 // Settings returns the pipeline settings of a graph.
@@ -303,6 +336,8 @@ func (g *Graphs) SettingsPut(ctx context.Context, name string, req api.SettingsP
 	if err := g.create(ctx, name); err != nil {
 		return api.SettingsReply{}, err
 	}
+	g.forget(name) // nothing that is read from here on is kept before it is written
+	defer g.forget(name)
 	var reply api.SettingsReply
 	err := g.ops.Once(ctx, name, "settings.put", req.RequestID, req, &reply, func() ([]store.Op, error) {
 		row, err := g.settings(name)
