@@ -4,10 +4,10 @@ FROM --platform=$BUILDPLATFORM golang:1.26.8-trixie AS build
 ARG VERSION=dev
 ARG TARGETOS
 ARG TARGETARCH
-ENV CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false
+ENV CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false GOCACHE=/go/build GOMODCACHE=/go/pkg/mod
 WORKDIR /src
 COPY . .
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     export GOOS=$TARGETOS GOARCH=$TARGETARCH; \
     go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/factmill ./cmd/factmill && \
     for s in loader chunker extractor resolver committer reviewer; do \

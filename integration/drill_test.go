@@ -170,14 +170,6 @@ func (c *cluster) said(stream string, subject events.Subject, n uint64) {
 	})
 }
 
-// messages that a stream holds.
-func (c *cluster) messages(stream string) uint64 {
-	c.t.Helper()
-	s, err := c.conn.JS.Stream(c.t.Context(), stream)
-	require.NoError(c.t, err)
-	return s.CachedInfo().State.Msgs
-}
-
 // pending is how many messages of a stream's consumer are delivered and not acknowledged, and how many wait.
 func (c *cluster) pending(stream, durable string) (held, waiting int) {
 	c.t.Helper()

@@ -240,6 +240,14 @@ func (c *cluster) ready(services ...string) {
 	}
 }
 
+// messages that a stream holds.
+func (c *cluster) messages(stream string) uint64 {
+	c.t.Helper()
+	s, err := c.conn.JS.Stream(c.t.Context(), stream)
+	require.NoError(c.t, err)
+	return s.CachedInfo().State.Msgs
+}
+
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -400,7 +400,7 @@ func TestReviewListOfNothing(t *testing.T) {
 		require.Equal(t, exitDone, r.code, r.err)
 		return r.out
 	}
-	require.Equal(t, "nothing waits for review here\n", list())
+	require.Equal(t, "no candidate waits for review here; factmill review stats counts matches, conflicts, stale facts and held jobs\n", list())
 	require.Equal(t, "no group matches\n", list("--kind", "entity"))
 	require.Equal(t, "no group matches\n", list("--limit", "5"))
 	require.Equal(t, "no jobs\n", p.run("", "jobs", "list", "--data", "g").out)

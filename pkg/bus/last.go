@@ -30,6 +30,19 @@ func (c *Conn) LastTime(ctx context.Context, subject string) (time.Time, error) 
 	return m.Time, nil
 }
 
+// Last returns the last event that lies on a subject; nil when none does.
+func (c *Conn) Last(ctx context.Context, subject string) (events.Event, error) {
+	m, err := c.last(ctx, subject)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	e, err := events.Decode(m.Subject, m.Header.Get(events.HeaderSchema), m.Data)
+	if err != nil {
+		return nil, fmt.Errorf("read the last message on %s: %w", subject, err)
+	}
+	return e, nil
+}
+
 func (c *Conn) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
 	at, err := events.ParseSubject(subject)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/services/committer/internal/audit"
 	"github.com/factmill/factmill/services/committer/internal/backup"
 	"github.com/factmill/factmill/services/committer/internal/candidates"
 	"github.com/factmill/factmill/services/committer/internal/conflicts"
@@ -50,6 +51,7 @@ type Service struct {
 	query      *query.Queries
 	status     bus.Status
 	queues     *queues
+	published  audit.Published
 	links      *links.Linker
 	matches    *matches.Desk
 	candidates *candidates.Desk
@@ -88,6 +90,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	s.graphs = graphs.New(st, deps.Now)
 	s.query = query.New(st, s.graphs)
 	out := &outside{conn: deps.Conn}
+	s.published = out.Published
 	s.jobs, err = jobs.New(st, s.graphs, out, jobs.Config{
 		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
 	}, s.committed)
@@ -113,7 +116,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	}
 	s.matches = matches.New(matches.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.candidates = candidates.New(candidates.Deps{
-		Store: st, Operations: s.ops, Schemas: s.graphs, Identify: s.known.Identify, Behind: s.behind, Committed: s.committed, Now: deps.Now,
+		Store: st, Operations: s.ops, Schemas: s.graphs, Identify: s.known.Identify, Behind: s.behind, Published: out.Published, Committed: s.committed, Now: deps.Now,
 	})
 	s.stale = stale.New(stale.Deps{Store: st, Operations: s.ops, Committed: s.committed, Now: deps.Now})
 	s.held = held.New(held.Deps{Store: st, Jobs: s.jobs, Schemas: s.graphs, Operations: s.ops, Committed: s.committed, Now: deps.Now})

@@ -57,6 +57,13 @@ func isEvent(ctx context.Context, s jetstream.Stream, name string, at graph.Orde
 	return err == nil && subject.Graph == name && (at.Time == 0 || at.Time == m.Time.UnixNano()), nil
 }
 
+// Published implements audit.Published by the kept stream of audit records.
+func (o *outside) Published(ctx context.Context, name string) (*events.Audit, error) {
+	e, err := o.conn.Last(ctx, (&events.Audit{Graph: name}).Where().String())
+	r, _ := e.(*events.Audit)
+	return r, err
+}
+
 // DeleteUploads implements jobs.Outside.
 func (o *outside) DeleteUploads(ctx context.Context, ended []jobs.Ended) error {
 	return o.desk.DeleteUploads(ctx, ended)

@@ -82,7 +82,7 @@ func (s *Service) verify(ctx context.Context, graph string, req api.Verify) (api
 			r.Problems = append(r.Problems, p)
 		}
 	}
-	if r.Checked["audit"], err = (audit.Trail{Store: s.st, Graph: graph}).Verify(ctx, problem); err != nil {
+	if r.Checked["audit"], err = (audit.Trail{Store: s.st, Graph: graph}).VerifyPublished(ctx, s.published, problem); err != nil {
 		return r, err
 	}
 	r.Checked["link"], err = s.links.Verify(ctx, graph, problem)

@@ -23,7 +23,7 @@ func shown(t *testing.T, f func(w io.Writer) error) string {
 // An empty list says whether there is nothing at all, or nothing of what was asked for.
 func TestEmptyLists(t *testing.T) {
 	for want, f := range map[string]func(w io.Writer) error{
-		"nothing waits for review here\n":             func(w io.Writer) error { return Groups(w, api.ReviewListReply{}, false) },
+		"no candidate waits for review here; factmill review stats counts matches, conflicts, stale facts and held jobs\n": func(w io.Writer) error { return Groups(w, api.ReviewListReply{}, false) },
 		"no group matches\n":                          func(w io.Writer) error { return Groups(w, api.ReviewListReply{}, true) },
 		"no group matches here, of 7 groups in all\n": func(w io.Writer) error { return Groups(w, api.ReviewListReply{Total: 7}, true) },
 		"no jobs\n":                func(w io.Writer) error { return Jobs(w, api.JobListReply{}, "") },

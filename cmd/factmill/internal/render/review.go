@@ -39,7 +39,7 @@ func Groups(w io.Writer, r api.ReviewListReply, chosen bool) error {
 	case chosen:
 		p.f("no group matches")
 	default:
-		p.f("nothing waits for review here")
+		p.f("no candidate waits for review here; factmill review stats counts matches, conflicts, stale facts and held jobs")
 	}
 	one, many := "group", "groups"
 	switch {

@@ -11,6 +11,38 @@ import (
 	"github.com/factmill/factmill/pkg/events"
 )
 
+// Published returns the last record of a graph that was published; nil when none was.
+type Published func(ctx context.Context, graph string) (*events.Audit, error)
+
+// VerifyPublished is Verify, and asks whether the store has what was published of it last: records that were lost with the end of the store's
+// log leave no gap in the chain. What is published is in the store before, so it is looked up first.
+func (t Trail) VerifyPublished(ctx context.Context, last Published, problem func(api.Problem)) (checked int, err error) {
+	out, err := last(ctx, t.Graph)
+	if err != nil {
+		return 0, fmt.Errorf("look for the last published audit record: %w", err)
+	}
+	if checked, err = t.Verify(ctx, problem); err != nil || out == nil {
+		return checked, err
+	}
+	no, _, err := t.Head()
+	if err != nil {
+		return checked, err
+	}
+	tell := func(at uint64, format string, args ...any) {
+		problem(api.Problem{Kind: "audit", Key: fmt.Sprintf("audit record %d", at), Message: fmt.Sprintf(format, args...)})
+	}
+	switch _, ok, err := t.Record(out.Record); {
+	case err != nil:
+		return checked, err
+	case ok:
+	case out.No > no+1:
+		tell(no+1, "it and those up to %d were published, the last as %s, and are not in the store", out.No, out.Record)
+	default:
+		tell(out.No, "it was published as %s, which is not in the store", out.Record)
+	}
+	return checked, nil
+}
+
 // Verify checks every row: that the records are the bytes they were sealed as, numbered without gaps and chained, that each is found by its id,
 // item and request, that the head is the last of them, and that there is no row besides. Each problem names the record.
 func (t Trail) Verify(ctx context.Context, problem func(api.Problem)) (checked int, err error) {

@@ -2,7 +2,9 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -183,4 +185,43 @@ func TestSawIsBounded(t *testing.T) {
 		r.Saw(events.AuditEvidence{Quote: long})
 	}
 	require.Equal(t, []int{8, 500}, []int{len(r.Evidence), len(r.Evidence[0].Quote)})
+}
+
+// What was published is in the store, or is named: the record itself, or the first of several that are missing.
+func TestVerifyPublished(t *testing.T) {
+	tr, _ := written(t)
+	third, ok, err := tr.Record(headOf(t, tr))
+	require.NoError(t, err)
+	require.True(t, ok)
+	for name, c := range map[string]struct {
+		no     uint64
+		record string
+		want   []api.Problem
+	}{
+		"the last one":       {3, third.Record, nil},
+		"an earlier one":     {2, third.Prev, nil},
+		"another in a place": {3, "77aa", []api.Problem{{Kind: "audit", Key: "audit record 3", Message: "it was published as 77aa, which is not in the store"}}},
+		"the next one":       {4, "77aa", []api.Problem{{Kind: "audit", Key: "audit record 4", Message: "it was published as 77aa, which is not in the store"}}},
+		"several":            {6, "77aa", []api.Problem{{Kind: "audit", Key: "audit record 4", Message: "it and those up to 6 were published, the last as 77aa, and are not in the store"}}},
+	} {
+		var got []api.Problem
+		checked, err := tr.VerifyPublished(t.Context(), func(context.Context, string) (*events.Audit, error) {
+			return &events.Audit{No: c.no, Record: c.record}, nil
+		}, func(p api.Problem) { got = append(got, p) })
+		require.NoError(t, err, name)
+		require.Equal(t, 3, checked, name)
+		require.Equal(t, c.want, got, name)
+	}
+	none := func(context.Context, string) (*events.Audit, error) { return nil, nil }
+	_, err = tr.VerifyPublished(t.Context(), none, func(p api.Problem) { t.Error(p) })
+	require.NoError(t, err)
+	away := errors.New("away")
+	_, err = tr.VerifyPublished(t.Context(), func(context.Context, string) (*events.Audit, error) { return nil, away }, func(p api.Problem) { t.Error(p) })
+	require.ErrorIs(t, err, away)
+}
+
+func headOf(t *testing.T, tr Trail) string {
+	_, id, err := tr.Head()
+	require.NoError(t, err)
+	return id
 }

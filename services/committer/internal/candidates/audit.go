@@ -85,18 +85,25 @@ func (d *Desk) Audit(ctx context.Context, graph string, req api.ReviewAudit) (re
 		}
 	}
 	if req.Verify {
-		err = verify(ctx, t, &reply)
+		err = d.verify(ctx, t, &reply)
 	}
 	return reply, err
 }
 
-func verify(ctx context.Context, t audit.Trail, reply *api.ReviewAuditReply) error {
+func (d *Desk) verify(ctx context.Context, t audit.Trail, reply *api.ReviewAuditReply) error {
 	reply.Problems = []api.Problem{}
-	n, err := t.Verify(ctx, func(p api.Problem) {
+	tell := func(p api.Problem) {
 		if len(reply.Problems) < store.MaxProblems {
 			reply.Problems = append(reply.Problems, p)
 		}
-	})
+	}
+	check := t.Verify
+	if last := d.deps.Published; last != nil {
+		check = func(ctx context.Context, tell func(api.Problem)) (int, error) {
+			return t.VerifyPublished(ctx, last, tell)
+		}
+	}
+	n, err := check(ctx, tell)
 	reply.Verified = &n
 	return err
 }

@@ -35,6 +35,8 @@ type Deps struct {
 	Identify func(graph, label, key string) (string, error)
 	// Behind waits for what follows a commit, for a while, and returns what hinders it; nil: nothing is waited for.
 	Behind func(ctx context.Context, graph string, seq uint64) error
+	// Published is the last audit record that was; nil: nobody knows.
+	Published audit.Published
 	// Committed is told that a graph has another sequence.
 	Committed func(graph string)
 	Now       func() time.Time
