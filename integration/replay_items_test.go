@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,12 +33,19 @@ func (h *history) conflict() {
 	require.NoError(h.t, err)
 	req := api.ReviewDecide{Keys: []string{shown.Item.Key}, Fingerprint: shown.Fingerprint, Actor: "eva", RequestID: h.request()}
 	verb := "review.approve"
-	switch at := h.rng.IntN(4); {
-	case at == 0:
-		req.Decision = events.DecisionKeepAll
-	case at == 1:
-		req.Decision, req.Value = events.DecisionChoose, value
-	case at == 2 && shown.Conflict.Reason == api.ReasonHomonym:
+	decisions := []string{events.DecisionKeepAll, events.DecisionChoose, events.DecisionReject}
+	if shown.Conflict.Reason == api.ReasonHomonym {
+		decisions = append(decisions, events.DecisionDifferent)
+	}
+	for i := range decisions {
+		decisions[i] = "conflict " + shown.Conflict.Reason + " " + decisions[i]
+	}
+	switch decision := strings.Fields(h.rarest(decisions))[2]; decision {
+	case events.DecisionKeepAll:
+		req.Decision = decision
+	case events.DecisionChoose:
+		req.Decision, req.Value = decision, value
+	case events.DecisionDifferent:
 		verb = "review.reject" // its values are of different things
 	default:
 		verb, req.Value = "review.reject", value
@@ -45,6 +53,12 @@ func (h *history) conflict() {
 	if _, ok := does[api.DecideReply](h, verb, req); ok {
 		h.then(takesBack)
 	}
+}
+
+// rarest is what the fewest of the histories before took back of these, so that each is met in some.
+func (h *history) rarest(kinds []string) string {
+	h.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	return slices.MinFunc(kinds, func(a, b string) int { return h.seen["undo of "+a] - h.seen["undo of "+b] })
 }
 
 // ofSome is one of some groups: of a reason that any of them has, so that what is rare has its turn.
@@ -168,6 +182,9 @@ func (h *history) undo() {
 	}
 	if len(kinds) > 0 {
 		kind := h.pick(kinds)
+		if h.rng.IntN(2) == 0 {
+			kind = h.rarest(kinds)
+		}
 		log = slices.DeleteFunc(log, func(a events.Audit) bool { return what(a) != kind })
 		a := log[len(log)-1-h.rng.IntN(min(3, len(log)))]
 		does[api.DecideReply](h, "review.undo", api.ReviewUndo{Decision: a.Record, Actor: "eva", RequestID: h.request()})

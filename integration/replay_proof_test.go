@@ -10,9 +10,12 @@ import (
 	"github.com/factmill/factmill/services/committer"
 )
 
-// As TestReplay, with histories that nobody has seen.
+// As TestReplay, with histories that nobody has seen. What is rare happens in most of them, not in each: that everything happens is demanded
+// of the pinned ones.
 func TestReplayMany(t *testing.T) {
-	sideBySide(t, seeds(t, 24), 6, 60, 3)
+	if missing := sideBySide(t, seeds(t, 24), 6, 60, 3); len(missing) > 0 {
+		t.Logf("did not happen this time: %q", missing)
+	}
 }
 
 // The same with processes, the committer being killed: what it had in hand is done once.

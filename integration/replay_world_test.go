@@ -190,16 +190,16 @@ func (h *history) putsSchema() {
 
 func (h *history) sentence() string {
 	p, f := h.pick(histPeople), h.pick(histFirms)
-	switch h.rng.IntN(10) {
+	switch h.rng.IntN(12) {
 	case 0, 1, 2:
 		return p + " works for " + f + "."
 	case 3:
 		return "Perhaps " + p + " will work for " + f + "."
 	case 4, 5:
 		return fmt.Sprintf("%s was born on %d May 1950.", p, 1+h.rng.IntN(2))
-	case 6:
+	case 6, 7, 8:
 		return fmt.Sprintf("%s was founded in %d.", f, 1901+h.rng.IntN(3))
-	case 7, 8:
+	case 9, 10:
 		return "The " + h.pick(histEvents) + " took place in Vell Harbour."
 	default:
 		return "The " + h.pick(histEvents) + " was full."
