@@ -40,8 +40,9 @@ const bodyWeight = 8
 type task struct {
 	item  *item
 	in    Delivery
-	ctx   context.Context // with the traceparent of this hop
+	ctx   context.Context // with the traceparent of this hop, and its span
 	bytes int64           // held of r.bodies
+	hop   hop
 }
 
 // one handles one message to its answer.
@@ -64,16 +65,18 @@ func (r *runner) one(it *item) {
 
 // take decodes a message. When it cannot be handled it is answered here and ok is false.
 func (r *runner) take(it *item) (*task, bool) {
-	trace, next := nextSpan(it.msg.Header.Get(events.HeaderTrace))
-	t := &task{item: it, ctx: WithTrace(r.work, next)}
-	t.in = Delivery{Seq: it.meta.Sequence.Stream, Time: it.meta.Timestamp, Attempt: it.meta.NumDelivered, Trace: trace}
+	t := &task{item: it}
+	t.in = Delivery{Seq: it.meta.Sequence.Stream, Time: it.meta.Timestamp, Attempt: it.meta.NumDelivered}
 	t.in.Emit = func(ctx context.Context, out ...events.Event) error {
-		return r.conn.publish(WithTrace(ctx, next), r.cfg.Service, out)
+		return r.conn.publishTraced(ctx, r.cfg.Service, out, func(i int) string { return r.trace(t, out[i]) })
 	}
+	begun := time.Now()
 	body, err := r.body(t)
 	if err == nil {
 		t.in.Event, err = r.decode(t, body)
 	}
+	ctx := t.hop.begin(r.work, r.conn.tracer, r.cfg.Service, it.msg.Header.Get(events.HeaderTrace), t.in.Event, it, begun)
+	t.in.Trace, t.in.Traceparent, t.ctx = t.hop.id(), t.hop.next, WithTrace(ctx, t.hop.next)
 	switch {
 	case err == nil && t.in.Attempt > r.cfg.MaxAttempts:
 		// Whoever handled it never answered: it may be what kills its handlers.
@@ -250,7 +253,7 @@ func (r *runner) resume() {
 // settle publishes what a handler returned and answers its message. Never an ack before the outputs are acknowledged.
 func (r *runner) settle(t *task, out []events.Event, err error) {
 	if err == nil {
-		err = r.conn.publish(WithTrace(r.pub, traceOf(t.ctx)), r.cfg.Service, out)
+		err = r.conn.publishTraced(r.pub, r.cfg.Service, out, func(i int) string { return r.trace(t, out[i]) })
 		failpoint.Hit(r.points.published)
 	}
 	r.answer(t, err)
@@ -265,7 +268,7 @@ func (r *runner) answer(t *task, err error) {
 	switch {
 	case err == nil:
 		r.served()
-		r.metrics.count(outcomeHandled)
+		r.count(t, outcomeHandled, "")
 		r.pump.ack(t.item)
 	case f.Class == fault.Document:
 		r.endDocument(t, f, err)
@@ -293,8 +296,14 @@ func (r *runner) retry(t *task, f *fault.Error, err error) {
 	}
 	r.cfg.Log.Warn("will try again", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt, "code", f.Code,
 		"delay", d, "error", err)
-	r.metrics.count(outcomeRetried)
+	r.count(t, outcomeRetried, f.Code)
 	r.pump.back(t.item, d)
+}
+
+// count counts what became of a message and ends its span. code is empty when nothing was wrong.
+func (r *runner) count(t *task, outcome, code string) {
+	r.metrics.count(outcome)
+	t.hop.ended(outcome, code)
 }
 
 // endDocument ends the document as its job's policy says; a document event has no job yet, so it is parked.
@@ -329,7 +338,7 @@ func (r *runner) endDocument(t *task, f *fault.Error, err error) {
 	r.cfg.Log.Info("a document ended", "graph", job.Graph, "job", job.ID, "doc", end.Where().Item, "outcome", outcome, "code", f.Code,
 		"error", err)
 	r.served()
-	r.metrics.count(outcomeFailed)
+	r.count(t, outcomeFailed, f.Code)
 	r.pump.ack(t.item)
 }
 
@@ -350,6 +359,6 @@ func (r *runner) unpublished(t *task, err error) {
 	}
 	d := r.delay(t.in.Attempt)
 	r.cfg.Log.Error("the end of a message could not be published", "subject", t.item.msg.Subject, "seq", t.in.Seq, "error", err)
-	r.metrics.count(outcomeRetried)
+	r.count(t, outcomeRetried, f.Code)
 	r.pump.back(t.item, d)
 }

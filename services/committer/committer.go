@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
@@ -92,7 +93,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	out := &outside{conn: deps.Conn}
 	s.published = out.Published
 	s.jobs, err = jobs.New(st, s.graphs, out, jobs.Config{
-		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
+		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Tracer: tracer(deps.Conn), Log: deps.Log, Now: deps.Now,
 	}, s.committed)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
@@ -131,6 +132,14 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
+}
+
+// tracer of a connection; nil without one.
+func tracer(c *bus.Conn) trace.Tracer {
+	if c == nil {
+		return nil
+	}
+	return c.Tracer()
 }
 
 // Name implements app.Service.

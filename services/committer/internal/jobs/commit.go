@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
@@ -36,6 +37,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	m.mu.Unlock()
 
 	failpoint.Hit("before_commit")
+	began, traces := time.Now(), m.tracedAs(l)
 	done, err := m.apply(ctx, &rec, l, tokens, complete, Hooks{})
 	if err != nil {
 		m.mu.Lock()
@@ -45,6 +47,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 		return m.commitFailed(ctx, k, l, err)
 	}
 	failpoint.Hit("after_commit")
+	m.spans(k, traces, tokens, "commit", rec.CommitSeq, "", began)
 	m.mu.Lock()
 	l.rec.Done, l.rec.CommitSeq = done, rec.CommitSeq
 	for _, t := range tokens {

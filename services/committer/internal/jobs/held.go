@@ -277,10 +277,12 @@ func (m *Machine) Accept(ctx context.Context, g, id string, hooks Hooks) (api.Jo
 	}
 	was := rec
 	failpoint.Hit("before_commit")
+	began, traces := time.Now(), m.tracedAs(l)
 	if _, err := m.apply(ctx, &rec, l, tokens, true, hooks); err != nil {
 		return api.JobStatus{}, m.letGo(ctx, k, l, was, err)
 	}
 	failpoint.Hit("after_commit")
+	m.spans(k, traces, tokens, "commit", rec.CommitSeq, "", began)
 	m.ended(k)
 	return rec.status(), nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
@@ -63,8 +65,10 @@ type Config struct {
 	Lease time.Duration
 	// CacheBytes of decoded staged events kept in memory. Defaults to 64 MiB.
 	CacheBytes int
-	Log        *slog.Logger
-	Now        func() time.Time
+	// Tracer records commits. Defaults to none.
+	Tracer trace.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Machine runs every job of a store.
