@@ -118,3 +118,36 @@ func TestOneTraceADocument(t *testing.T) {
 		})
 	}
 }
+
+// TestTraceOfAHeldJob: what was staged before a kill -9 of everything is committed in the trace that it came in, and model calls are spans
+// below the extractor's.
+func TestTraceOfAHeldJob(t *testing.T) {
+	out := testkit.NewCollector(t)
+	m := testkit.NewModel(t, testkit.ModelOptions{Reply: bySubject(map[string]string{"Ada": `{"entities":[{"type":"Person","text":"Ada Lovelace"}],"relations":[]}`})})
+	args := []string{"--tracing.endpoint", out.URL, "--extractor.mode", "llm", "--ollama.model", "fake:1", "--ollama.url", m.URL()}
+	c := allInOne(t, args...)
+	job := c.publish("default", map[string]any{"key": "k", "text": "Ada Lovelace worked for Acme Ltd.", "hold": true})
+	c.await("default", job, api.JobHeld)
+	var staged testkit.Span
+	testkit.AwaitFor(t, 20*time.Second, "the span of the staging, and that of the model call", func() bool {
+		asked := false
+		for _, s := range out.Spans() {
+			if s.Name == "committer stage doc.resolved" {
+				staged = s
+			}
+			asked = asked || s.Name == "model call"
+		}
+		return staged.ID != "" && asked
+	})
+	all := out.Spans()
+	call := all[slices.IndexFunc(all, func(s testkit.Span) bool { return s.Name == "model call" })]
+	require.Equal(t, staged.Trace, call.Trace)
+	require.Equal(t, "extractor extract", all[slices.IndexFunc(all, func(s testkit.Span) bool { return s.ID == call.Parent })].Name)
+	c.the("factmill").kill()
+	c.up(args...)
+	show := ask[struct {
+		Fingerprint string `json:"fingerprint"`
+	}](c, "default", "review.show", map[string]any{"key": "job|" + job})
+	ask[api.DecideReply](c, "default", "review.approve", api.ReviewDecide{Keys: []string{"job|" + job}, Decision: "accept", Actor: "eva", Fingerprint: show.Fingerprint})
+	require.Equal(t, staged.Trace, traced(t, out, "k", ""))
+}
