@@ -203,6 +203,7 @@ func (r *runner) panicked(t *task, p any) error {
 // pause stops pulling and waits; false when the service stops meanwhile. When the last worker has waited, pulling goes on: a
 // dependency that is still down pauses it again.
 func (r *runner) pause(f *fault.Error, err error, d time.Duration) bool {
+	r.metrics.faults.WithLabelValues(f.Class.String()).Inc()
 	r.mu.Lock()
 	r.paused++
 	first := r.paused == 1
@@ -264,6 +265,9 @@ func (r *runner) answer(t *task, err error) {
 	f := fault.Of(err)
 	if err == nil || f.Class != fault.Transient || !f.Pause {
 		defer r.resume()
+	}
+	if err != nil {
+		r.metrics.faults.WithLabelValues(f.Class.String()).Inc()
 	}
 	switch {
 	case err == nil:

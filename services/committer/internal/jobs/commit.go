@@ -47,6 +47,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 		return m.commitFailed(ctx, k, l, err)
 	}
 	failpoint.Hit("after_commit")
+	m.cfg.OnCommit(time.Since(began), len(tokens))
 	m.spans(k, traces, tokens, "commit", rec.CommitSeq, "", began)
 	m.mu.Lock()
 	l.rec.Done, l.rec.CommitSeq = done, rec.CommitSeq
@@ -63,7 +64,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	}
 	m.mu.Unlock()
 	if complete {
-		m.ended(k)
+		m.ended(k, api.JobCommitted)
 	} else {
 		m.outbox(k.graph)
 	}

@@ -282,8 +282,9 @@ func (m *Machine) Accept(ctx context.Context, g, id string, hooks Hooks) (api.Jo
 		return api.JobStatus{}, m.letGo(ctx, k, l, was, err)
 	}
 	failpoint.Hit("after_commit")
+	m.cfg.OnCommit(time.Since(began), len(tokens))
 	m.spans(k, traces, tokens, "commit", rec.CommitSeq, "", began)
-	m.ended(k)
+	m.ended(k, api.JobCommitted)
 	return rec.status(), nil
 }
 
