@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +38,7 @@ type meters struct {
 	// Of measure alone: what was counted, and when.
 	reviewed map[string]*reviewed
 	counted  uint64 // quarantine.Changed, plus 1
+	aside    atomic.Int64
 }
 
 func newMeters(reg prometheus.Registerer) (*meters, error) {
@@ -199,6 +202,7 @@ func (s *Service) measureQuarantine(m *meters) error {
 	n, err := quarantine.Count(s.st)
 	if err == nil {
 		m.counted = now
+		m.aside.Store(int64(n))
 		m.quarantined.Set(float64(n))
 	}
 	return err
@@ -221,4 +225,24 @@ func (s *Service) measureStreams(ctx context.Context, m *meters) error {
 		m.waiting.WithLabelValues(q.stage).Set(float64(info.NumPending) + float64(info.NumAckPending))
 	}
 	return nil
+}
+
+// health answers query.health.
+func (s *Service) health(context.Context, string) (r api.HealthReply, err error) {
+	u, err := s.st.Usage()
+	if err != nil {
+		return r, err
+	}
+	c := s.jobs.Census()
+	r = api.HealthReply{
+		Time: s.now().UTC().Format(time.RFC3339Nano), Format: store.Format(), Epoch: s.st.Epoch(), Bytes: u.Bytes, FreeBytes: -1, ReserveBytes: u.Reserve,
+		Graphs: len(s.st.Graphs()), Jobs: c.States, Quarantined: int(s.meters.aside.Load()),
+	}
+	if u.Known {
+		r.FreeBytes = int64(min(u.Free, math.MaxInt64))
+	}
+	if !c.OldestHeld.IsZero() {
+		r.OldestHeld = c.OldestHeld.UTC().Format(time.RFC3339Nano)
+	}
+	return r, nil
 }
