@@ -45,6 +45,18 @@ type task struct {
 	hop   hop
 }
 
+// log names a message in each line about it.
+func (t *task) log(r *runner) *slog.Logger {
+	at, err := events.ParseSubject(t.item.msg.Subject)
+	if err != nil {
+		return r.cfg.Log.With("subject", t.item.msg.Subject, "stage", r.cfg.Service, "seq", t.in.Seq, "attempt", t.in.Attempt, "trace_id", t.in.Trace)
+	}
+	if at.Kind == events.KindIngest {
+		at.Job, at.Item = jobOf(t.item.msg, t.in.Seq), "event"
+	}
+	return r.cfg.Log.With("graph", at.Graph, "job", at.Job, "doc", at.Item, "stage", r.cfg.Service, "seq", t.in.Seq, "attempt", t.in.Attempt, "trace_id", t.in.Trace)
+}
+
 // one handles one message to its answer.
 func (r *runner) one(it *item) {
 	t, ok := r.take(it)
@@ -192,8 +204,7 @@ func (r *runner) guard(t *task) (out []events.Event, err error) {
 }
 
 func (r *runner) panicked(t *task, p any) error {
-	r.cfg.Log.Error("a handler panicked", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt,
-		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	t.log(r).Error("a handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if t.in.Attempt >= panicTries {
 		return fault.Fatal("panic", "the handler panicked: %v", p)
 	}
@@ -298,8 +309,7 @@ func (r *runner) retry(t *task, f *fault.Error, err error) {
 	if d <= 0 {
 		d = r.delay(t.in.Attempt)
 	}
-	r.cfg.Log.Warn("will try again", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt, "code", f.Code,
-		"delay", d, "error", err)
+	t.log(r).Warn("will try again", "code", f.Code, "delay", d, "error", err)
 	r.count(t, outcomeRetried, f.Code)
 	r.pump.back(t.item, d)
 }
@@ -339,8 +349,7 @@ func (r *runner) endDocument(t *task, f *fault.Error, err error) {
 		r.unpublished(t, perr)
 		return
 	}
-	r.cfg.Log.Info("a document ended", "graph", job.Graph, "job", job.ID, "doc", end.Where().Item, "outcome", outcome, "code", f.Code,
-		"error", err)
+	t.log(r).Info("a document ended", "outcome", outcome, "code", f.Code, "error", err)
 	r.served()
 	r.count(t, outcomeFailed, f.Code)
 	r.pump.ack(t.item)
@@ -362,7 +371,7 @@ func (r *runner) unpublished(t *task, err error) {
 		return
 	}
 	d := r.delay(t.in.Attempt)
-	r.cfg.Log.Error("the end of a message could not be published", "subject", t.item.msg.Subject, "seq", t.in.Seq, "error", err)
+	t.log(r).Error("the end of a message could not be published", "error", err)
 	r.count(t, outcomeRetried, f.Code)
 	r.pump.back(t.item, d)
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"regexp"
 	"strconv"
@@ -42,8 +43,7 @@ func (r *runner) park(t *task, code string, err error) {
 		r.unpublished(t, perr)
 		return
 	}
-	r.cfg.Log.Error("parked as a dead letter", "graph", dead.Graph, "job", dead.Job, "doc", dead.Doc, "attempt", t.in.Attempt,
-		"code", code, "error", err)
+	t.log(r).Error("parked as a dead letter", "code", code, "error", err)
 	r.count(t, outcomeDead, code)
 	r.pump.term(t.item)
 }
@@ -137,7 +137,9 @@ func jobOf(m *nats.Msg, seq uint64) string {
 // failed too often, a copy with a new id takes its place.
 func (r *runner) handBack(t *task, delay time.Duration, why error) {
 	r.count(t, outcomeHanded, "")
-	r.cfg.Log.Debug("handed back", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt, "why", why)
+	if r.cfg.Log.Enabled(r.pub, slog.LevelDebug) {
+		t.log(r).Debug("handed back", "why", why)
+	}
 	if t.in.Attempt+2 >= r.cfg.MaxAttempts && r.cfg.Stream != StreamIngest && r.pub.Err() == nil && r.renew(t) {
 		return
 	}
