@@ -123,10 +123,16 @@ func (s *Store) begin(g *graphState) (*Txn, error) {
 	return t, nil
 }
 
-// reset empties the write-back cache.
+// reset empties the write-back cache. Its maps stay as large as they grew: the next batch has as many rows.
 func (t *Txn) reset() {
-	t.rows, t.size = map[string][]byte{}, 0
-	t.ents, t.rels, t.props, t.byProp = map[id]*entityAgg{}, map[id]*relationAgg{}, map[propID]*propAgg{}, map[ownerProp][]*propAgg{}
+	if t.rows == nil {
+		t.rows, t.ents, t.rels = map[string][]byte{}, map[id]*entityAgg{}, map[id]*relationAgg{}
+	}
+	clear(t.rows)
+	clear(t.ents)
+	clear(t.rels)
+	t.size = 0
+	t.props, t.byProp = map[propID]*propAgg{}, map[ownerProp][]*propAgg{}
 	t.docCands, t.names, t.events = map[id][]string{}, map[string][]byte{}, nil
 	t.matched = map[id]map[id]bool{}
 	t.post.Reset()
