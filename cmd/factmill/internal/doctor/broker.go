@@ -84,7 +84,7 @@ func (d *doctor) listening(ctx context.Context) error {
 	if ip := net.ParseIP(g.Host); g.Host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	const fix = "factmill up --listen 127.0.0.1:4222, or give the NATS server users and TLS (docs/operations/monitoring.md)"
+	const fix = "factmill up --listen 127.0.0.1:4222, or give the NATS server users and TLS"
 	if !g.Auth {
 		d.find("listens_without_auth", Error, "NATS listens on "+g.Host+" and asks nobody who they are", "whoever reaches it may ingest, decide and read everything", fix)
 	}

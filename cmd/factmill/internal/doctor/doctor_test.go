@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +81,24 @@ func TestWhatServicesSay(t *testing.T) {
 	got = codes(Options{})
 	require.Contains(t, got["stream_nearly_full"].What, "FACTMILL_DEAD")
 	require.Contains(t, got["dead_letters"].What, "1 message is parked")
+}
+
+// The page has every code.
+func TestCodesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/operations/monitoring.md")
+	require.NoError(t, err)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	codes := map[string]bool{}
+	for _, f := range append(files, "../../doctor.go") {
+		b, err := os.ReadFile(f)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?:d\.find\(|Code: |f\.Code(?:, f\.\w+)* = )"([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
+			codes[m[1]] = true
+			require.Contains(t, string(page), "`"+m[1]+"`")
+		}
+	}
+	require.Len(t, codes, 37)
 }
 
 func TestAConsumerThatIsNotAnswered(t *testing.T) {
