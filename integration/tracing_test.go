@@ -22,6 +22,11 @@ var way = []string{"loader list", "loader fetch", "chunker chunk", "extractor ex
 // root lies under; empty: none.
 func traced(t *testing.T, out *testkit.Collector, key, publisher string) (trace string) {
 	t.Helper()
+	return tracedFrom(t, out, key, publisher, way)
+}
+
+func tracedFrom(t *testing.T, out *testkit.Collector, key, publisher string, way []string) (trace string) {
+	t.Helper()
 	token := fingerprint.Token(key)
 	var commit *testkit.Span
 	testkit.AwaitFor(t, 20*time.Second, "the commit span of "+key, func() bool {
@@ -97,6 +102,14 @@ func TestOneTraceADocument(t *testing.T) {
 			}
 			slices.Sort(traces)
 			require.Len(t, slices.Compact(traces), 5, "each document has a trace of its own")
+
+			// So have the records of one file; the first has that of its event.
+			table := filepath.Join(t.TempDir(), "r.csv")
+			require.NoError(t, os.WriteFile(table, []byte("id,text\n1,Ada worked for Orva.\n2,Bob worked for Orva.\n3,Lin worked for Orva.\n"), 0o600))
+			require.Equal(t, 3, c.await("default", c.publish("default", map[string]any{"sources": []string{table}}), api.JobCommitted).Documents.Added)
+			records := append(traces, traced(t, out, table+"#1", ""), tracedFrom(t, out, table+"#2", "", way[1:]), tracedFrom(t, out, table+"#3", "", way[1:]))
+			slices.Sort(records)
+			require.Len(t, slices.Compact(records), 8)
 
 			// The trace of what failed is the one that its failure names.
 			require.Len(t, s.Stages.Ingestion.Failures.List, 1)

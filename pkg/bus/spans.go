@@ -27,10 +27,10 @@ const (
 type hop struct {
 	next  string     // traceparent of what is published
 	span  trace.Span // nil: not recorded
-	begun bool       // the trace of a document event begins here: no publisher named one
+	begun bool       // no publisher named the trace of a document event or source: its parts have traces of their own
 
 	mu    sync.Mutex
-	first string // token of the source that keeps the event's trace; guarded by mu
+	first string // token of the part that keeps the trace; guarded by mu
 }
 
 // id of the trace.
@@ -41,6 +41,9 @@ func (h *hop) begin(ctx context.Context, tracer trace.Tracer, service, header st
 	own := parent(header)
 	if own {
 		h.next = header
+		if found, ok := e.(*events.Found); ok {
+			h.begun = ours(found, h.id())
+		}
 	} else {
 		h.next, h.begun, own = rootOf(e, it.meta.Stream, it.meta.Sequence.Stream, it.meta.Timestamp.UnixNano())
 	}
@@ -81,33 +84,56 @@ func kindOf(e events.Event, it *item) (string, events.Subject) {
 	return "stage " + where.Kind, where
 }
 
-// trace is the traceparent of what is published for a message. Of the sources that a document event lists the first keeps its trace,
-// the others have their own.
+// trace is the traceparent of what is published for a message. Of the sources that a document event lists, and of the documents of a
+// source, the first keeps its trace, the others have their own.
 func (r *runner) trace(t *task, out events.Event) string {
-	found, ok := out.(*events.Found)
 	h := &t.hop
-	if !ok || !h.begun {
+	if !h.begun {
+		return h.next
+	}
+	job, token, name := partOf(out)
+	if token == "" {
 		return h.next
 	}
 	h.mu.Lock()
 	if h.first == "" {
-		h.first = found.Source.Token
+		h.first = token
 	}
-	own := h.first != found.Source.Token
+	own := h.first != token
 	h.mu.Unlock()
 	if !own {
 		return h.next
 	}
-	next := sourceTrace(h.id(), found.Source.Token)
+	next := partTrace(h.id(), token)
+	if end, ok := out.(*events.Ended); ok && end.Failure != nil && end.Failure.TraceID == h.id() {
+		end.Failure.TraceID = next[3:35]
+	}
 	if r.conn.tracer == nil {
 		return next
 	}
 	c := spanContext(next)
-	_, span := r.conn.tracer.Start(WithRootTrace(context.Background(), c.TraceID()), r.cfg.Service+" list", trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithLinks(trace.Link{SpanContext: h.span.SpanContext()}), trace.WithAttributes(AttrGraph.String(found.Job.Graph),
-			AttrJob.String(found.Job.ID), AttrDoc.String(found.Source.Token), AttrAttempt.Int64(int64(t.in.Attempt))))
+	_, span := r.conn.tracer.Start(WithRootTrace(context.Background(), c.TraceID()), r.cfg.Service+" "+name, trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithLinks(trace.Link{SpanContext: h.span.SpanContext()}), trace.WithAttributes(AttrGraph.String(job.Graph),
+			AttrJob.String(job.ID), AttrDoc.String(token), AttrAttempt.Int64(int64(t.in.Attempt))))
 	span.End()
 	return Traceparent(span.SpanContext())
+}
+
+// partOf is the source or document that an event is about; an empty token: neither. name is what was done to find it.
+func partOf(e events.Event) (job events.Job, token, name string) {
+	switch e := e.(type) {
+	case *events.Found:
+		return e.Job, e.Source.Token, "list"
+	case *events.Loaded:
+		return e.Job, e.Doc.Token, "fetch"
+	case *events.Staged:
+		return e.Job, e.Doc.Token, "fetch"
+	case *events.Ended:
+		if e.Doc != nil {
+			return e.Job, e.Doc.Token, "fetch"
+		}
+	}
+	return job, "", ""
 }
 
 // ended ends a message's span, by what became of the message.

@@ -18,7 +18,8 @@ import (
 //
 // An event that was published without one gets a trace id that is a function of where it lies: what is delivered again, or listed
 // again, goes on in the same trace. Of an event with several sources the first keeps the event's trace, and each other one has a
-// trace of its own, linked to it: one trace a document. A publisher's own traceparent is the parent of all of them.
+// trace of its own, linked to it; so has each document of a source but the first: one trace a document. A publisher's own traceparent
+// is the parent of all of them.
 
 type traceKey struct{}
 
@@ -68,8 +69,14 @@ func eventTrace(name string, at graph.Order) string {
 	return derived("event", name, strconv.FormatUint(at.Seq, 10), strconv.FormatInt(at.Time, 10))
 }
 
-// sourceTrace is that of a source which is not the first of its event.
-func sourceTrace(event, source string) string { return derived("source", event, source) }
+// partTrace is that of a source which is not the first of its event, or of a document which is not the first of its source.
+func partTrace(whole, token string) string { return derived("part", whole, token) }
+
+// ours says whether no publisher named the trace of a source.
+func ours(e *events.Found, id string) bool {
+	event := eventTrace(e.Job.Graph, e.Job.At)[3:35]
+	return id == event || id == partTrace(event, e.Source.Token)[3:35]
+}
 
 // rootOf is the traceparent of a message without one. begun: its sources begin traces of their own. remote: there is a span with its id.
 func rootOf(e events.Event, stream string, seq uint64, at int64) (traceparent string, begun, remote bool) {

@@ -51,7 +51,8 @@ func TestTracesAreAFunctionOfTheEvent(t *testing.T) {
 	require.Equal(t, []any{relist.Trace, false, true}, []any{tp, begun, remote})
 
 	r := &runner{conn: &Conn{}}
-	task := &task{hop: hop{next: one, begun: true}}
+	task := &task{}
+	task.hop.next, task.hop.begun = one, true
 	source := func(token string) string { return r.trace(task, &events.Found{Source: events.Source{Token: token}}) }
 	require.Equal(t, one, source("a"))
 	b := source("b")
@@ -60,6 +61,19 @@ func TestTracesAreAFunctionOfTheEvent(t *testing.T) {
 	require.Equal(t, one, r.trace(task, &events.Sealed{}))
 	task.hop.begun = false
 	require.Equal(t, one, source("b"), "a publisher's trace has all of its documents")
+
+	// Documents of a source, in whichever trace that is.
+	found := &events.Found{Job: events.Job{Graph: "g", At: at}, Source: events.Source{Token: "b"}}
+	require.True(t, ours(found, one[3:35]))
+	require.True(t, ours(found, b[3:35]))
+	require.False(t, ours(found, "0af7651916cd43dd8448eb211c80319c"))
+	task.hop.next, task.hop.first, task.hop.begun = b, "", true
+	require.Equal(t, b, r.trace(task, &events.Loaded{Doc: events.DocRef{Token: "x"}}))
+	end := &events.Ended{Doc: &events.DocRef{Token: "y"}, Failure: &graph.Failure{TraceID: b[3:35]}}
+	y := r.trace(task, end)
+	require.NotEqual(t, b[3:35], y[3:35])
+	require.Equal(t, y[3:35], end.Failure.TraceID, "its failure names its own trace")
+	require.Equal(t, b, r.trace(task, &events.Ended{Source: "b"}))
 }
 
 // Without a tracer a message's trace costs nothing.
