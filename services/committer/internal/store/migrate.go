@@ -142,7 +142,7 @@ func (m *migration) batch(g *graphState, p pass, lastGraph bool) (more bool, err
 	if err := m.b.Set(systemKey(rowMigration).end(), row, nil); err != nil {
 		return false, fmt.Errorf("write %s: %w", rowMigration, err)
 	}
-	return more, m.s.apply(m.b, false)
+	return more, m.s.apply(m.b, true)
 }
 
 // last writes a batch that raises the format, and waits for the disk.
