@@ -3,11 +3,15 @@ package under
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 )
+
+// ErrNoMetric: what was started does not measure that.
+var ErrNoMetric = errors.New("no such metric")
 
 // Metric reads the values of metrics without labels from /metrics; Options.Metrics has it listen.
 func (f *Factmill) Metric(ctx context.Context, names ...string) ([]float64, error) {
@@ -39,7 +43,7 @@ func (f *Factmill) Metric(ctx context.Context, names ...string) ([]float64, erro
 	for i, n := range names {
 		v, ok := found[n]
 		if !ok {
-			return nil, fmt.Errorf("read metrics: there is no %s", n)
+			return nil, fmt.Errorf("%w: %s", ErrNoMetric, n)
 		}
 		out[i] = v
 	}
