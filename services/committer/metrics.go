@@ -235,7 +235,7 @@ func (s *Service) health(context.Context, string) (r api.HealthReply, err error)
 	}
 	c := s.jobs.Census()
 	r = api.HealthReply{
-		Time: s.now().UTC().Format(time.RFC3339Nano), Format: store.Format(), Epoch: s.st.Epoch(), Bytes: u.Bytes, FreeBytes: -1, ReserveBytes: u.Reserve,
+		Time: s.now().UTC().Format(time.RFC3339Nano), Format: store.Format, Epoch: s.st.Epoch(), Bytes: u.Bytes, FreeBytes: -1, ReserveBytes: u.Reserve,
 		Graphs: len(s.st.Graphs()), Jobs: c.States, Quarantined: int(s.meters.aside.Load()),
 	}
 	if u.Known {

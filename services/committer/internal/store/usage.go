@@ -22,9 +22,6 @@ func (s *Store) Usage() (u Usage, err error) {
 	return u, nil
 }
 
-// Format is the version of the format that this process writes.
-func Format() uint64 { return formatVersion }
-
 // Changed counts the batches that changed raw rows of a space, over all graphs, since the store was opened: what counts such rows need not count
 // them again while it stands.
 func (s *Store) Changed(space byte) uint64 { return s.changed[space].Load() }
