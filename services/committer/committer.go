@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
@@ -60,6 +61,8 @@ type Service struct {
 	stale      *stale.Desk
 	held       *held.Desk
 	space      *space
+	meters     *meters
+	now        func() time.Time
 }
 
 // Errors of New that callers tell apart.
@@ -77,7 +80,11 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, app.Misconfigured(err)
 	}
 	deps = deps.WithDefaults()
-	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, queues: &queues{conn: deps.Conn, now: deps.Now}}
+	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, now: deps.Now, queues: &queues{conn: deps.Conn, now: deps.Now}}
+	var err error
+	if s.meters, err = newMeters(deps.Metrics); err != nil {
+		return nil, err
+	}
 	st, err := store.Open(context.Background(), store.Options{
 		Dir: cfg.Dir, CacheBytes: cfg.CacheBytes, ReserveBytes: cfg.ReserveBytes, BallastBytes: cfg.BallastBytes, Log: deps.Log, Now: deps.Now,
 		Fatal: cfg.OnFatal,
@@ -92,7 +99,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	out := &outside{conn: deps.Conn}
 	s.published = out.Published
 	s.jobs, err = jobs.New(st, s.graphs, out, jobs.Config{
-		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
+		OnCommit: s.meters.committed, OnEnd: s.meters.ended, Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Tracer: tracer(deps.Conn), Log: deps.Log, Now: deps.Now,
 	}, s.committed)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
@@ -133,6 +140,14 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	return s, nil
 }
 
+// tracer of a connection; nil without one.
+func tracer(c *bus.Conn) trace.Tracer {
+	if c == nil {
+		return nil
+	}
+	return c.Tracer()
+}
+
 // Name implements app.Service.
 func (s *Service) Name() string { return "committer" }
 
@@ -165,6 +180,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"dead":    s.dead.Run,
 		"backup":  s.backup.Run,
 		"numbers": s.numbers,
+		"meters":  s.measure,
 		"verbs":   s.serve,
 	}
 	errs := make(chan error, len(parts))

@@ -86,7 +86,8 @@ type Store struct {
 	epoch uint64
 	space *space
 
-	broken atomic.Pointer[error]
+	broken  atomic.Pointer[error]
+	changed [256]atomic.Uint64 // changes of raw rows, by space
 
 	mu       sync.Mutex
 	closed   bool          // guarded by mu
