@@ -44,14 +44,6 @@ const (
 // table is the story's CSV source: each row is a document.
 func table(rows ...string) string { return "name,employer,town\n" + strings.Join(rows, "\n") + "\n" }
 
-func inline(key, text string, more ...string) map[string]any {
-	d := map[string]any{"key": key, "text": text}
-	for i := 0; i+1 < len(more); i += 2 {
-		d[more[i]] = more[i+1]
-	}
-	return d
-}
-
 // tell is the document event of a step.
 func tell(step string) map[string]any {
 	e := map[string]any{"job": step}
@@ -337,16 +329,6 @@ func (p *process) metrics(t testing.TB) string {
 	status, body := get(t, "http://"+strings.TrimSpace(addr)+"/metrics")
 	require.Equal(t, 200, status)
 	return body
-}
-
-// runs says whether a process has not ended.
-func (p *process) runs() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
 }
 
 // signal sends one to a process.
