@@ -55,6 +55,10 @@ type Options struct {
 	// BallastBytes is the size of a file that is given up when the space runs out in the middle of a commit, and made again
 	// when there is room. Defaults to 0, none.
 	BallastBytes int64
+	// Follower opens a copy that follows another store: it takes that one's batches by Follow, and nothing else; see ErrReadOnly.
+	Follower bool
+	// ShipBytes of batches are kept for copies, at least one file of 16 MiB, once Ship was called. Defaults to 256 MiB.
+	ShipBytes int64
 	// FreeSpace returns the free bytes of the file system that holds dir. Defaults to asking FS; where that cannot tell,
 	// space counts as unlimited.
 	FreeSpace func(dir string) (uint64, error)
@@ -76,6 +80,9 @@ func (o Options) withDefaults() Options {
 	if o.BatchBytes <= 0 {
 		o.BatchBytes = 16 << 20
 	}
+	if o.ShipBytes <= 0 {
+		o.ShipBytes = 256 << 20
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -89,6 +96,7 @@ type Store struct {
 	lock  *pebble.Lock
 	epoch uint64
 	space *space
+	ship  *shipper
 
 	broken atomic.Pointer[error]
 
@@ -130,7 +138,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{opt: o, lock: lock, graphs: map[string]*graphState{}, byID: map[uint32]*graphState{},
 		closing: make(chan struct{}), snaps: map[*Snapshot]struct{}{}, txns: map[*Txn]struct{}{}}
-	s.space = &space{opt: o}
+	s.space, s.ship = &space{opt: o}, newShipper(o)
 	if err := s.open(ctx); err != nil {
 		if s.db != nil {
 			err = errors.Join(err, s.db.Close())
@@ -163,13 +171,32 @@ func (s *Store) open(ctx context.Context) error {
 	if format > formatVersion {
 		return fmt.Errorf("%w: %s has format %d, this program reads up to %d", ErrNewerFormat, s.opt.Dir, format, formatVersion)
 	}
-	if err := s.loadGraphs(ctx); err != nil {
-		return err
-	}
 	epoch, err := s.systemNumber(rowEpoch)
 	if err != nil {
 		return err
 	}
+	if s.opt.Follower {
+		s.epoch = epoch
+		return s.loadGraphs(ctx)
+	}
+	// First of all: what undoes an unfinished commit is the new writer's, and copies are to see it.
+	if err := s.raise(epoch); err != nil {
+		return err
+	}
+	if err := s.loadGraphs(ctx); err != nil {
+		return err
+	}
+	s.space.restoreBallast()
+	return nil
+}
+
+// raise makes this Open the writer.
+func (s *Store) raise(epoch uint64) error {
+	at, writer, found, err := s.shipped()
+	if err != nil {
+		return err
+	}
+	s.ship.resume(at, writer, epoch, found)
 	s.epoch = epoch + 1
 	b := s.db.NewBatch()
 	defer b.Close()
@@ -179,7 +206,6 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.apply(b, true); err != nil {
 		return fmt.Errorf("raise epoch: %w", err)
 	}
-	s.space.restoreBallast()
 	return nil
 }
 
@@ -309,18 +335,17 @@ func (s *Store) closeDB() (err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", ErrBroken, p)
 		}
-		err = errors.Join(err, s.lock.Close())
+		err = errors.Join(err, s.ship.close(), s.lock.Close())
 	}()
 	return s.db.Close()
 }
 
 // apply commits a batch and tells when Pebble said that it failed for good.
 func (s *Store) apply(b *pebble.Batch, sync bool) error {
-	o := pebble.NoSync
-	if sync {
-		o = pebble.Sync
+	if s.opt.Follower {
+		return ErrReadOnly
 	}
-	if err := s.db.Apply(b, o); err != nil {
+	if err := s.ship.apply(s.db, b, sync); err != nil {
 		return fmt.Errorf("write batch: %w", err)
 	}
 	if p := s.broken.Load(); p != nil {
