@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // What the store writes can be followed by copies of it: every batch is numbered, and kept in files beside the store for a while, byte by
@@ -60,6 +59,7 @@ const (
 
 // shipper keeps the last batches.
 type shipper struct {
+	fs    vfs.FS
 	dir   string
 	bytes int64 // kept at most
 	now   func() time.Time
@@ -73,7 +73,7 @@ type shipper struct {
 
 	files   sync.Mutex // guards what follows; taken after mu
 	segs    []*segment
-	out     *os.File // of the last segment
+	out     vfs.File // of the last segment; nil: the next batch begins one
 	durable uint64   // batches up to it survive a power failure
 	asked   time.Time
 	writer  uint64
@@ -95,7 +95,7 @@ type shipPlace struct {
 }
 
 func newShipper(o Options) *shipper {
-	return &shipper{dir: o.Dir + "-feed", bytes: o.ShipBytes, now: o.Now, log: o.Log, writer: rand.Uint64()}
+	return &shipper{fs: o.FS, dir: o.Dir + "-feed", bytes: o.ShipBytes, now: o.Now, log: o.Log, writer: rand.Uint64()}
 }
 
 func shippedRow(p Position, epoch uint64) []byte {
@@ -235,11 +235,11 @@ func (f *shipper) roll(p, prev Position) error {
 		}
 		f.out = nil
 	}
-	if err := os.MkdirAll(f.dir, 0o750); err != nil {
+	if err := f.fs.MkdirAll(f.dir, 0o750); err != nil {
 		return err
 	}
-	path := filepath.Join(f.dir, fmt.Sprintf("%016x%s", p.No, shipExt))
-	out, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o640)
+	path := f.fs.PathJoin(f.dir, fmt.Sprintf("%016x%s", p.No, shipExt))
+	out, err := f.fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (f *shipper) roll(p, prev Position) error {
 	}
 	for len(f.segs) > 1 && total > f.bytes {
 		total -= f.segs[0].size
-		if err := os.Remove(f.segs[0].path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := f.fs.Remove(f.segs[0].path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		f.segs = f.segs[1:]
@@ -265,7 +265,7 @@ func (f *shipper) remove() {
 		_ = f.out.Close() // its file goes
 	}
 	f.out, f.segs = nil, nil
-	if err := os.RemoveAll(f.dir); err != nil {
+	if err := f.fs.RemoveAll(f.dir); err != nil {
 		f.log.Warn("take away what was kept for read replicas", "error", err)
 	}
 }
@@ -350,7 +350,7 @@ func (s *Store) Shipped(after Position, offset int64, n int) (data []byte, head 
 	case seg == nil:
 		return nil, head, fmt.Errorf("%w: behind batch %s", ErrCut, after)
 	}
-	data, err = seg.read(after, head, offset, n)
+	data, err = seg.read(f.fs, after, head, offset, n)
 	return data, head, err
 }
 

@@ -7,59 +7,68 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // load reads the files of an earlier process: they must be whole and end with the store's last batch. More than that may be there, when the
 // store lost it; it is cut off.
 func (f *shipper) load() error {
-	names, err := filepath.Glob(filepath.Join(f.dir, "*"+shipExt))
-	if err != nil || len(names) == 0 {
+	names, err := f.fs.List(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		names, err = nil, nil
+	}
+	if err != nil {
 		return err
 	}
-	slices.Sort(names)
+	slices.Sort(names) // by the number of their first batch
 	var prev *Position
-	for _, name := range names {
-		s, last, err := readSegment(name, prev, f.last)
+	for i, name := range names {
+		next := f.last.No + 1
+		if i+1 < len(names) {
+			if next, err = firstOf(names[i+1]); err != nil {
+				return err
+			}
+		}
+		path := f.fs.PathJoin(f.dir, name)
+		s, last, err := readSegment(f.fs, path, prev, min(f.last.No+1, next))
 		if err != nil {
 			return err
 		}
 		if s == nil { // all of it is more than the store has
-			if err := os.Remove(name); err != nil {
+			if err := f.fs.Remove(path); err != nil {
 				return err
 			}
 			continue
 		}
 		f.segs, prev = append(f.segs, s), &last
 	}
-	if prev == nil || *prev != f.last {
-		return fmt.Errorf("the store is at %s, the files end at %v", f.last, prev)
+	if prev != nil && *prev != f.last {
+		return fmt.Errorf("the store is at %s, the files end at %s", f.last, *prev)
 	}
-	s := f.segs[len(f.segs)-1]
-	if err := os.Truncate(s.path, s.size); err != nil {
-		return err
-	}
-	f.out, err = os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND, 0o640)
-	return err
+	return nil
 }
 
-// readSegment reads the heads of a file's batches up to the store's last one. prev is what its first must follow; nil: anything.
-func readSegment(path string, prev *Position, end Position) (*segment, Position, error) {
-	file, err := os.Open(path)
+func firstOf(name string) (uint64, error) {
+	return strconv.ParseUint(strings.TrimSuffix(name, shipExt), 16, 64)
+}
+
+// readSegment reads the heads of a file's batches before a number: behind it lies what the store lost. prev is what its first must follow; nil:
+// anything.
+func readSegment(files vfs.FS, path string, prev *Position, before uint64) (*segment, Position, error) {
+	file, err := files.Open(path)
 	if err != nil {
 		return nil, Position{}, err
 	}
 	defer file.Close() // only read
-	size, err := file.Seek(0, io.SeekEnd)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
+	stat, err := file.Stat()
 	if err != nil {
 		return nil, Position{}, err
 	}
-	in := bufio.NewReaderSize(file, 1<<20)
+	in, size := bufio.NewReaderSize(file, 1<<20), stat.Size()
 	var s *segment
 	var last Position
 	var head [shipHead]byte
@@ -68,7 +77,7 @@ func readSegment(path string, prev *Position, end Position) (*segment, Position,
 			return nil, last, err
 		}
 		h := readShipHead(head[:])
-		if h.pos.No > end.No || at+shipHead+h.size > size { // the store lost it, or it was not written whole
+		if h.pos.No >= before || at+shipHead+h.size > size { // the store lost it, or it was not written whole
 			break
 		}
 		if _, err := in.Discard(int(h.size)); err != nil {
@@ -78,7 +87,7 @@ func readSegment(path string, prev *Position, end Position) (*segment, Position,
 			s = &segment{path: path, first: h.pos.No, prev: h.prev}
 		}
 		if prev != nil && h.prev != *prev {
-			return nil, last, fmt.Errorf("%s: batch %s follows %s, not %s", filepath.Base(path), h.pos, h.prev, *prev)
+			return nil, last, fmt.Errorf("%s: batch %s follows %s, not %s", path, h.pos, h.prev, *prev)
 		}
 		s.grew(h.pos.No, shipHead+h.size)
 		last, prev = h.pos, &last
@@ -102,8 +111,8 @@ func readShipHead(b []byte) shippedHead {
 }
 
 // read returns bytes of the batches behind a position, up to a last one.
-func (s *segment) read(after Position, upTo uint64, offset int64, n int) ([]byte, error) {
-	file, err := os.Open(s.path)
+func (s *segment) read(files vfs.FS, after Position, upTo uint64, offset int64, n int) ([]byte, error) {
+	file, err := files.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) { // let go meanwhile
 		return nil, fmt.Errorf("%w: behind batch %s", ErrCut, after)
 	}
