@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,4 +121,54 @@ func (c *cluster) acked(seq uint64) (n uint64) {
 		return true
 	})
 	return n
+}
+
+// TestStalledFormerWriter stops a committer in the middle of a job with messages in its hands; its volume, as it is then, goes to another one,
+// which opens it, raises the epoch and commits. The former one wakes up: it ends by itself, and nothing that it still sent is there twice.
+func TestStalledFormerWriter(t *testing.T) {
+	t.Parallel()
+	const docs = 200
+	calm := sixProcesses(t, 1)
+	calm.publish("calm", letters("letters", docs))
+	calm.await("calm", "letters", api.JobCommitted)
+	want := calm.account("calm")
+
+	for _, when := range []string{"staging", "at the commit"} {
+		c := threeNodes(t, 1)
+		former := c.the("committer")
+		if when == "staging" {
+			c.publish("g", letters("letters", docs))
+			c.acked(docs / 2)
+		} else { // it is given the last messages, and holds them
+			c.the("resolver").signal(t, syscall.SIGSTOP)
+			c.publish("g", letters("letters", docs))
+			testkit.Await(t, "all wait for the resolver", func() bool {
+				return c.messages(bus.StreamExtracted) == docs && c.messages(bus.StreamCommit) == 0
+			})
+			testkit.Await(t, "the committer pulls", func() bool { return c.consumer(bus.StreamCommit, bus.DurableCommitter).NumWaiting > 0 })
+		}
+		former.signal(t, syscall.SIGSTOP)
+		if when != "staging" {
+			c.the("resolver").signal(t, syscall.SIGCONT)
+			testkit.Await(t, "messages in its hands", func() bool {
+				held, _ := c.pending(bus.StreamCommit, bus.DurableCommitter)
+				return held > 100
+			})
+		}
+		volume := t.TempDir() // its volume, on another node
+		require.NoError(t, os.CopyFS(volume, os.DirFS(c.dir)))
+		c.dir = volume
+		c.start("committer")
+		c.ready("committer")
+		require.Equal(t, 1, c.survives("g", "letters").Attempt)
+		former.signal(t, syscall.SIGCONT)
+		testkit.Await(t, "the former writer ends", func() bool { return !former.runs() })
+		require.Equal(t, 1, former.cmd.ProcessState.ExitCode())
+		require.Contains(t, former.output(), "took over")
+		c.account("g").same(t, want)
+		c.sound("g")
+		require.True(t, c.the("committer").runs())
+		c.add("g", doc("later", "Ada Lovelace works for Acme Ltd."))
+		t.Logf("stopped %s: the other one committed, the former one ended by itself", when)
+	}
 }

@@ -47,9 +47,10 @@ func serveNode(text string) error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return fmt.Errorf("%s: %w", nodeEnv, err)
 	}
+	// A client that stands still is given up after some seconds instead of minutes.
 	o := &server.Options{
 		ServerName: c.Name, Host: "127.0.0.1", Port: c.Client, HTTPHost: "127.0.0.1", HTTPPort: c.Monitor, JetStream: true, StoreDir: c.Dir,
-		SyncInterval: time.Second, JetStreamMaxStore: 1 << 40, JetStreamMaxMemory: 64 << 20, LogFile: c.Log, Logtime: true,
+		PingInterval: 3 * time.Second, MaxPingsOut: 2, SyncInterval: time.Second, JetStreamMaxStore: 1 << 40, JetStreamMaxMemory: 64 << 20, LogFile: c.Log, Logtime: true,
 		JetStreamLimits: server.JSLimitOpts{MaxBatchTimeout: 10 * time.Second},
 		Cluster:         server.ClusterOpts{Name: "factmill-test", Host: "127.0.0.1", Port: c.Route},
 		Routes:          server.RoutesFromStr(strings.Join(c.Routes, ",")),

@@ -62,6 +62,7 @@ type Service struct {
 	stale      *stale.Desk
 	held       *held.Desk
 	space      *space
+	started    time.Time
 }
 
 // Errors of New that callers tell apart.
@@ -79,7 +80,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, app.Misconfigured(err)
 	}
 	deps = deps.WithDefaults()
-	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, queues: &queues{conn: deps.Conn, now: deps.Now}}
+	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, queues: &queues{conn: deps.Conn, now: deps.Now}, started: deps.Now()}
 	st, err := store.Open(context.Background(), store.Options{
 		Dir: cfg.Dir, CacheBytes: cfg.CacheBytes, ReserveBytes: cfg.ReserveBytes, BallastBytes: cfg.BallastBytes, Log: deps.Log, Now: deps.Now,
 		Fatal: cfg.OnFatal, ShipBytes: cfg.FeedBytes,
@@ -170,6 +171,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"feed":    s.feed.Run,
 		"numbers": s.numbers,
 		"verbs":   s.serve,
+		"writer":  s.sayWriter,
 	}
 	errs := make(chan error, len(parts))
 	for name, part := range parts {
