@@ -165,6 +165,7 @@ func TestStalledFormerWriter(t *testing.T) {
 		testkit.Await(t, "the former writer ends", func() bool { return !former.runs() })
 		require.Equal(t, 1, former.cmd.ProcessState.ExitCode())
 		require.Contains(t, former.output(), "took over")
+		c.whole()
 		c.account("g").same(t, want)
 		c.sound("g")
 		require.True(t, c.the("committer").runs())

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -145,6 +146,14 @@ func TestClusterLosesALeader(t *testing.T) {
 	c.whole()
 	require.Equal(t, export, c.export("g"))
 	c.sound("g")
+
+	// A dead letter is listed each time, by whichever server the list's consumer is led.
+	_, err = c.conn.JS.PublishMsg(t.Context(), &nats.Msg{Subject: "factmill.g.doc.chunked.letters.poison", Data: []byte("no event")})
+	require.NoError(t, err)
+	testkit.Await(t, "it is parked", func() bool { n, ok := c.left(bus.StreamDead); return ok && n == 1 })
+	for range 20 {
+		require.Len(t, ask[api.DeadListReply](c, "g", "dead-letters.list", api.DeadList{}).Letters, 1)
+	}
 	c.allRun()
 }
 
