@@ -128,7 +128,10 @@ func (c *cluster) acked(seq uint64) (n uint64) {
 func TestStalledFormerWriter(t *testing.T) {
 	t.Parallel()
 	const docs = 200
+	warm := map[string]any{"job": "warm", "documents": []any{doc("first", "Ada Lovelace works for Acme Ltd.")}} // the stages know the schema then
 	calm := sixProcesses(t, 1)
+	calm.publish("calm", warm)
+	calm.await("calm", "warm", api.JobCommitted)
 	calm.publish("calm", letters("letters", docs))
 	calm.await("calm", "letters", api.JobCommitted)
 	want := calm.account("calm")
@@ -136,6 +139,8 @@ func TestStalledFormerWriter(t *testing.T) {
 	for _, when := range []string{"staging", "at the commit"} {
 		c := threeNodes(t, 1)
 		former := c.the("committer")
+		c.publish("g", warm)
+		c.await("g", "warm", api.JobCommitted)
 		if when == "staging" {
 			c.publish("g", letters("letters", docs))
 			c.acked(docs / 2)
