@@ -216,6 +216,9 @@ func (r *Replica) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
+		if errors.Is(err, store.ErrNewerFormat) || errors.Is(err, store.ErrOlderFormat) { // nothing that waiting helps
+			return err
+		}
 		if err == nil {
 			wait = minWait
 		} else {

@@ -58,7 +58,11 @@ func (s *Store) Follow(data []byte) (used int, at Position, err error) {
 			return used, at, fmt.Errorf("write batches: %w", err)
 		}
 	}
-	return used, at, nil
+	format, err := s.systemNumber(rowFormat)
+	if err == nil && format > formatVersion {
+		err = fmt.Errorf("%w: the committer writes format %d, this program reads up to %d: start its newer version", ErrNewerFormat, format, formatVersion)
+	}
+	return used, at, err
 }
 
 // Need is how many bytes a batch has of which data is the beginning; 0 while that is not to be seen.

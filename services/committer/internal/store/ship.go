@@ -70,6 +70,8 @@ type shipper struct {
 	mu   sync.RWMutex
 	on   bool     // guarded by mu
 	last Position // the last batch; guarded by mu
+	// epoch of the store as it stands; guarded by mu.
+	epoch uint64
 
 	files   sync.Mutex // guards what follows; taken after mu
 	segs    []*segment
@@ -77,7 +79,6 @@ type shipper struct {
 	durable uint64   // batches up to it survive a power failure
 	asked   time.Time
 	writer  uint64
-	epoch   uint64
 }
 
 // segment is one file.
@@ -122,7 +123,7 @@ func (s *Store) shipped() (p Position, epoch uint64, found bool, err error) {
 
 // resume goes on behind what the files hold. It is called by Open, before anything is written, and cuts what does not fit the store.
 func (f *shipper) resume(at Position, epoch, before uint64, found bool) {
-	f.epoch = before + 1
+	f.epoch = before
 	if !found {
 		f.remove()
 		return
@@ -138,6 +139,22 @@ func (f *shipper) resume(at Position, epoch, before uint64, found bool) {
 		f.log.Warn("what was kept for read replicas cannot be read; they are made anew when they are behind", "error", err)
 		f.remove()
 	}
+}
+
+// raise gives what is written from now on a writer's epoch: that of the batch which raises it.
+func (f *shipper) raise(epoch uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.epoch = epoch
+}
+
+func (s *Store) resumeShip(epoch uint64) error {
+	at, writer, found, err := s.shipped()
+	if err != nil {
+		return err
+	}
+	s.ship.resume(at, writer, epoch, found)
+	return nil
 }
 
 // apply writes a batch to the store, and to the files when they are kept.

@@ -20,10 +20,6 @@ import (
 	"github.com/factmill/factmill/pkg/events"
 )
 
-// formatVersion of the key space. It only rises: a step from n to n+1 is written into the data directory by the first Open
-// of a program that knows it, and older programs then refuse the directory.
-const formatVersion = 1
-
 const (
 	rowFormat = "format"
 	rowEpoch  = "epoch"
@@ -169,43 +165,43 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	if format > formatVersion {
-		return fmt.Errorf("%w: %s has format %d, this program reads up to %d", ErrNewerFormat, s.opt.Dir, format, formatVersion)
+		return fmt.Errorf("%w: %s has format %d, this program reads up to %d: start the version that wrote it, or a newer one, or restore a backup that this one wrote",
+			ErrNewerFormat, s.opt.Dir, format, formatVersion)
 	}
 	epoch, err := s.systemNumber(rowEpoch)
 	if err != nil {
 		return err
 	}
 	if s.opt.Follower {
+		if format != formatVersion {
+			return fmt.Errorf("%w: the copy in %s has format %d, this program reads %d", ErrOlderFormat, s.opt.Dir, format, formatVersion)
+		}
 		s.epoch = epoch
 		return s.loadGraphs(ctx)
 	}
-	// First of all: what undoes an unfinished commit is the new writer's, and copies are to see it.
-	if err := s.raise(epoch); err != nil {
+	// First of all: copies are to see what is undone and brought forward now.
+	if err := s.resumeShip(epoch); err != nil {
 		return err
 	}
 	if err := s.loadGraphs(ctx); err != nil {
 		return err
 	}
-	s.space.restoreBallast()
-	return nil
-}
-
-// raise makes this Open the writer.
-func (s *Store) raise(epoch uint64) error {
-	at, writer, found, err := s.shipped()
-	if err != nil {
-		return err
+	if format != 0 && format < formatVersion {
+		if err := s.migrate(ctx, format, epoch); err != nil {
+			return err
+		}
 	}
-	s.ship.resume(at, writer, epoch, found)
 	s.epoch = epoch + 1
 	b := s.db.NewBatch()
 	defer b.Close()
 	if err := errors.Join(b.Set(systemKey(rowFormat).end(), number(formatVersion), nil), b.Set(systemKey(rowEpoch).end(), number(s.epoch), nil)); err != nil {
 		return fmt.Errorf("raise epoch: %w", err)
 	}
+	s.ship.raise(s.epoch)
 	if err := s.apply(b, true); err != nil {
 		return fmt.Errorf("raise epoch: %w", err)
 	}
+	s.space.restoreBallast()
 	return nil
 }
 
