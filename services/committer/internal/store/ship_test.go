@@ -306,3 +306,25 @@ func TestShipBounds(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, last, p)
 }
+
+// A copy is read by the version that writes the store, and by no other.
+func TestFollowFormat(t *testing.T) {
+	o := options(vfs.NewMem())
+	s := openStore(t, o)
+	require.NoError(t, s.Ship())
+	c := copyOf(t, s, "copy")
+	set := func(format uint64) {
+		b := s.db.NewBatch()
+		defer b.Close()
+		require.NoError(t, b.Set(systemKey(rowFormat).end(), number(format), nil))
+		require.NoError(t, s.apply(b, true))
+	}
+	set(formatVersion + 1)
+	require.ErrorIs(t, follows(t, s, c, 1<<20), ErrNewerFormat)
+	set(formatVersion - 1)
+	_, _, err := s.Checkpoint(t.Context(), "older")
+	require.NoError(t, err)
+	o.Dir, o.Follower = "older", true
+	_, err = Open(t.Context(), o)
+	require.ErrorIs(t, err, ErrOlderFormat)
+}
