@@ -5,6 +5,7 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -188,12 +190,17 @@ func (c *cluster) read(stream, subject string) (out []jetstream.Msg) {
 	if n == 0 {
 		return nil
 	}
-	batch, err := cons.Fetch(n, jetstream.FetchMaxWait(10*time.Second))
-	require.NoError(c.t, err)
-	for m := range batch.Messages() {
-		out = append(out, m)
-	}
-	require.NoError(c.t, batch.Error())
+	testkit.Await(c.t, "the consumer's leader hears, in a cluster", func() bool {
+		batch, err := cons.Fetch(n-len(out), jetstream.FetchMaxWait(10*time.Second))
+		require.NoError(c.t, err)
+		for m := range batch.Messages() {
+			out = append(out, m)
+		}
+		if err := batch.Error(); !errors.Is(err, nats.ErrNoResponders) {
+			require.NoError(c.t, err)
+		}
+		return len(out) == n
+	})
 	require.Len(c.t, out, n)
 	return out
 }
