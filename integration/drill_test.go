@@ -5,6 +5,7 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -43,14 +45,6 @@ const (
 
 // table is the story's CSV source: each row is a document.
 func table(rows ...string) string { return "name,employer,town\n" + strings.Join(rows, "\n") + "\n" }
-
-func inline(key, text string, more ...string) map[string]any {
-	d := map[string]any{"key": key, "text": text}
-	for i := 0; i+1 < len(more); i += 2 {
-		d[more[i]] = more[i+1]
-	}
-	return d
-}
 
 // tell is the document event of a step.
 func tell(step string) map[string]any {
@@ -196,12 +190,17 @@ func (c *cluster) read(stream, subject string) (out []jetstream.Msg) {
 	if n == 0 {
 		return nil
 	}
-	batch, err := cons.Fetch(n, jetstream.FetchMaxWait(10*time.Second))
-	require.NoError(c.t, err)
-	for m := range batch.Messages() {
-		out = append(out, m)
-	}
-	require.NoError(c.t, batch.Error())
+	testkit.Await(c.t, "the consumer's leader hears, in a cluster", func() bool {
+		batch, err := cons.Fetch(n-len(out), jetstream.FetchMaxWait(10*time.Second))
+		require.NoError(c.t, err)
+		for m := range batch.Messages() {
+			out = append(out, m)
+		}
+		if err := batch.Error(); !errors.Is(err, nats.ErrNoResponders) {
+			require.NoError(c.t, err)
+		}
+		return len(out) == n
+	})
 	require.Len(c.t, out, n)
 	return out
 }
@@ -337,16 +336,6 @@ func (p *process) metrics(t testing.TB) string {
 	status, body := get(t, "http://"+strings.TrimSpace(addr)+"/metrics")
 	require.Equal(t, 200, status)
 	return body
-}
-
-// runs says whether a process has not ended.
-func (p *process) runs() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
 }
 
 // signal sends one to a process.

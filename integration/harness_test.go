@@ -37,8 +37,9 @@ var (
 	errBuild  error
 )
 
-// TestMain removes the binaries that the tests built.
+// TestMain removes the binaries that the tests built. The process may be a NATS server of a cluster instead.
 func TestMain(m *testing.M) {
+	testkit.ServeNode()
 	code := m.Run()
 	if buildDir != "" {
 		_ = os.RemoveAll(buildDir)
@@ -136,6 +137,16 @@ func (p *process) stop(t testing.TB) {
 	}
 }
 
+// runs says whether a process has not ended.
+func (p *process) runs() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // cluster is a running Factmill in one of its shapes.
 type cluster struct {
 	t     testing.TB
@@ -144,6 +155,7 @@ type cluster struct {
 	dir   string // of the committer
 	procs map[string][]*process
 	nats  *embedded.Server
+	nodes *testkit.NATSCluster // instead of nats
 	// streams is the directory of nats.
 	streams string
 	args    []string // of every process
@@ -175,6 +187,13 @@ func sixProcesses(t testing.TB, n int, args ...string) *cluster {
 	c.url = c.nats.ClientURL()
 	c.connect()
 	require.NoError(t, bus.EnsureAll(t.Context(), c.conn.JS, testkit.Table()))
+	c.fleet(n)
+	return c
+}
+
+// fleet starts n replicas of each service, of the committer one.
+func (c *cluster) fleet(n int) {
+	c.t.Helper()
 	for _, s := range stages {
 		replicas := n
 		if s == "committer" {
@@ -185,7 +204,6 @@ func sixProcesses(t testing.TB, n int, args ...string) *cluster {
 		}
 	}
 	c.ready(stages...)
-	return c
 }
 
 // start starts one more process of a service.

@@ -47,31 +47,6 @@ func (c *cluster) heldBy(p *process, graph string, event map[string]any, stream,
 	return job
 }
 
-// letters are n small documents over shared names.
-func letters(job string, n int) map[string]any {
-	var docs []any
-	for i := range n {
-		docs = append(docs, inline(fmt.Sprintf("%s%03d", job, i), letter(i, 0)))
-	}
-	return map[string]any{"job": job, "documents": docs}
-}
-
-// letter is a document's text, of at least size bytes.
-func letter(i, size int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s worked for Harbour Trust. Harbour Trust is located in Port Marrow.", spelt(i))
-	for line := 0; b.Len() < size; line++ {
-		fmt.Fprintf(&b, "\n\nOn day %d Tobias Renn worked for Vale Mills in Lower Sarn and %s worked for Northern Crossings.", line, spelt(line))
-	}
-	return b.String()
-}
-
-func spelt(i int) string {
-	first := []string{"Ada", "Bo", "Cleo", "Dora", "Egon", "Fay", "Gus", "Hal"}
-	last := []string{"Abel", "Brook", "Crane", "Dale", "Ember", "Frost", "Glen", "Hurst", "Ives"}
-	return first[i%len(first)] + " " + last[i/len(first)%len(last)]
-}
-
 // TestPausedWorkerComesBackTooLate stops an extractor that holds every document of a job, past its lease. Another one does the
 // work and the job commits. NATS restarts and so forgets which message ids it has seen, then the first one goes on: what it
 // sends late travels to the committer and changes nothing.

@@ -35,6 +35,7 @@ func (c *cli) globalFlags(root *cobra.Command) {
 	f.StringVar(&c.config, "config", "", "YAML `file` with configuration (also FACTMILL_CONFIG)")
 	f.CountVarP(&c.verbose, "verbose", "v", "log warnings on stderr; twice: what the services do, too")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
+	f.BoolVar(&c.replica, "replica", false, "read from a read replica: it may be behind, see factmill stats --replica")
 	for _, s := range short {
 		c.keyFlag(f, s.flag, s.key, s.help)
 	}
@@ -104,7 +105,7 @@ func cutEnv(kv, name string) (string, bool) {
 func (c *cli) target(cmd *cobra.Command) target.Options {
 	return target.Options{
 		Config: c.cfg, Graph: c.graph, Command: cmd.Name(), Getenv: c.getenv, Log: c.logger(slog.LevelError),
-		Now: c.now, Version: version, Services: builders, Timeout: c.timeout, Say: func(s string) { c.say("%s", s) },
+		Now: c.now, Version: version, Services: builders, Timeout: c.timeout, Replica: c.replica, Say: func(s string) { c.say("%s", s) },
 	}
 }
 

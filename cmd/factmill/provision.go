@@ -23,6 +23,9 @@ made or changed, field by field. --apply carries it out. Services refuse to star
   factmill provision --nats nats://127.0.0.1:4222 --replicas 3 --apply`,
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			options.AckWait = c.cfg.Duration("bus.ack_wait")
+			if !cmd.Flags().Changed("replicas") {
+				options.Replicas = c.cfg.Int("bus.replicas")
+			}
 			if options.Replicas < 1 || options.Replicas > 5 {
 				return usagef("--replicas is %d: 1 to 5", options.Replicas)
 			}
@@ -42,7 +45,7 @@ made or changed, field by field. --apply carries it out. Services refuse to star
 	}
 	f := cmd.Flags()
 	f.BoolVar(&apply, "apply", false, "carry the plan out")
-	f.IntVar(&options.Replicas, "replicas", 1, "copies of every stream; a cluster wants 3")
+	f.IntVar(&options.Replicas, "replicas", 0, "copies of every stream and bucket; a cluster of three servers wants 3 (default: bus.replicas, 1)")
 	return cmd
 }
 

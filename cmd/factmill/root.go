@@ -30,6 +30,7 @@ type cli struct {
 	config  string
 	json    bool
 	timeout time.Duration
+	replica bool
 	// keys holds the flags of configuration values: by flag name the key it sets.
 	keys map[string]string
 

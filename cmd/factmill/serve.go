@@ -20,14 +20,16 @@ func (c *cli) serveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve SERVICE…", Short: "Run chosen services against a NATS server", Args: cobra.MinimumNArgs(1),
 		Long: `Run some of the services, or all, against the NATS server of --nats until interrupted. Run a stage several times to scale it;
-the committer runs once and needs --data. The streams must be there: see factmill provision.
+the committer runs once and needs --data. A replica copies the committer's store into a --data of its own and answers reads from it, perhaps
+a moment behind (factmill stats --replica says how far); all does not mean it. The streams must be there: see factmill provision.
 
 Pipeline settings that are given here are what this service insists on: jobs with others are handed back, and /ready says so.
 
 Services: ` + strings.Join(serviceNames(), ", ") + ", all.",
 		Example: `  factmill provision --apply --nats nats://127.0.0.1:4222
   factmill serve committer --data /var/lib/factmill --nats nats://127.0.0.1:4222 --http 127.0.0.1:8081
-  factmill serve chunker extractor --nats nats://127.0.0.1:4222`,
+  factmill serve chunker extractor --nats nats://127.0.0.1:4222
+  factmill serve replica --data /var/lib/factmill-replica --nats nats://127.0.0.1:4222`,
 		ValidArgs: append(serviceNames(), "all"),
 		RunE: c.do(func(ctx context.Context, _ *cobra.Command, args []string) error {
 			chosen, err := choose(args)
@@ -52,7 +54,7 @@ Services: ` + strings.Join(serviceNames(), ", ") + ", all.",
 
 func serviceNames() []string {
 	var out []string
-	for _, b := range builders {
+	for _, b := range served {
 		out = append(out, b.Name)
 	}
 	return out
@@ -65,8 +67,8 @@ func choose(names []string) ([]target.Builder, error) {
 		want[n] = true
 	}
 	var out []target.Builder
-	for _, b := range builders {
-		if want[b.Name] || want["all"] {
+	for _, b := range served {
+		if want[b.Name] || want["all"] && b.Name != "replica" {
 			out = append(out, b)
 		}
 		delete(want, b.Name)
@@ -80,15 +82,18 @@ func choose(names []string) ([]target.Builder, error) {
 	return out, nil
 }
 
-// checkServed refuses the committer without a directory: the default one belongs to up, nobody means it for a server.
+// checkServed refuses the committer and a replica without a directory: the default one belongs to up, nobody means it for a server.
 func (c *cli) checkServed(chosen []target.Builder) error {
 	for _, b := range chosen {
-		if b.Name == "committer" && c.cfg.Get("data") == "" {
-			return usagef("serve committer needs a data directory: give --data DIR, FACTMILL_DATA, or data in the configuration file")
+		if ownsData(b) && c.cfg.Get("data") == "" {
+			return usagef("serve %s needs a data directory: give --data DIR, FACTMILL_DATA, or data in the configuration file", b.Name)
 		}
 	}
 	return nil
 }
+
+// ownsData says whether a service keeps something in the data directory.
+func ownsData(b target.Builder) bool { return b.Name == "committer" || b.Name == "replica" }
 
 // serve runs services until ctx is done. Each has a connection of its own.
 func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (err error) {
@@ -100,7 +105,7 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 		}
 	}
 	for _, b := range chosen {
-		if b.Name != "committer" {
+		if !ownsData(b) {
 			continue
 		}
 		lock, err := target.Acquire(dir)
@@ -111,6 +116,7 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 		if err := lock.Tell(target.Up{Command: "serve", URL: shareable(c.cfg.Get("nats.url")), Started: c.now().UTC().Format(timeFormat)}); err != nil {
 			return err
 		}
+		break // one holder of the directory, whatever it runs
 	}
 	traces, err := c.cfg.Tracing(ctx, version, log)
 	if err != nil {

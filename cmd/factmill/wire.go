@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/app"
@@ -47,6 +48,13 @@ var builders = []target.Builder{
 		return loader.New(c, deps)
 	}},
 }
+
+// served are the services that serve can run: those of the all-in-one, and the read replica, which all does not mean.
+var served = append(slices.Clone(builders), target.Builder{Name: "replica", Build: func(cfg *app.Config, dir string, _ bool, deps app.Deps) (app.Service, error) {
+	c := committer.ReplicaFromConfig(cfg)
+	c.Dir, c.Version = filepath.Join(dir, "replica"), version
+	return committer.NewReplica(c, deps)
+}})
 
 // pins are the settings that a service insists on: none in the all-in-one, where they were put into the graph.
 func pins(in map[string]string, pinned bool) map[string]string {

@@ -29,6 +29,8 @@ const (
 var (
 	stages   = []string{"loader", "chunker", "extractor", "resolver"}
 	services = []string{"loader", "chunker", "extractor", "resolver", "reviewer", "committer"}
+	// running are all that run all the time: the services, each of an image of its own, and the read replicas, of the command line's.
+	running = append(slices.Clone(services), "replica")
 )
 
 // expect is what an overlay promises.
@@ -55,7 +57,7 @@ func check(w *world, e expect) problems {
 		names = append(names, l.name)
 	}
 	slices.Sort(names)
-	want := append([]string{"nats", "provision"}, services...)
+	want := append([]string{"nats", "provision"}, running...)
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
 		p.add(false, "workloads are %v, want %v", names, want)
@@ -66,10 +68,11 @@ func check(w *world, e expect) problems {
 		p.references(w, l, e)
 	}
 	p.selectors(w)
-	for _, s := range services {
+	for _, s := range running {
 		p.service(w, s, e)
 	}
 	p.committer(w)
+	p.replica(w, e)
 	p.nats(w, e)
 	p.provision(w, e)
 	p.scaling(w, e)
@@ -240,15 +243,19 @@ func portOf(l *workload, name string) int32 {
 // service checks one of the six: image, configuration, health, and what stands beside it.
 func (p *problems) service(w *world, name string, e expect) {
 	l := w.workload(name)
-	kind := "Deployment"
-	if name == "committer" {
+	kind, target := "Deployment", "factmill-"+name
+	var args []string
+	if name == "committer" || name == "replica" {
 		kind = "StatefulSet"
+	}
+	if name == "replica" {
+		target, args = "factmill", []string{"serve", "replica"}
 	}
 	p.add(l.kind == kind, "%s is not a %s", l, kind)
 	k := l.container()
 	image, _, _ := strings.Cut(k.Image, ":")
-	p.add(image == "factmill-"+name && dockerTargets()[name] == "/"+image, "%s: the Dockerfile makes no image %s", l, image)
-	p.add(len(k.Command) == 0 && len(k.Args) == 0, "%s has a command", l)
+	p.add(image == target && dockerTargets()[strings.TrimPrefix(target, "factmill-")] == "/"+image, "%s: the Dockerfile makes no image %s", l, image)
+	p.add(len(k.Command) == 0 && slices.Equal(k.Args, args), "%s has a command", l)
 	p.add(l.pod.Labels[component] == name, "%s: its component is %q", l, l.pod.Labels[component])
 	cfg := p.config(w, l)
 	if cfg == nil {
@@ -339,8 +346,34 @@ func (p *problems) committer(w *world) {
 	p.keeps(w, l, cfg.Get("data"))
 }
 
+// replica: each on a volume of its own, which may go; an overlay that spreads has two.
+func (p *problems) replica(w *world, e expect) {
+	l := w.workload("replica")
+	if l.set == nil {
+		return
+	}
+	want := int32(0)
+	if e.spread {
+		want = 2
+	}
+	p.add(l.replicas != nil && *l.replicas == want, "%s are not %d", l, want)
+	p.add(l.set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement, "%s: each waits for the one before", l)
+	src, err := os.ReadFile(filepath.Join(root, "cmd/factmill/wire.go"))
+	p.add(err == nil && strings.Contains(string(src), `Name: "replica"`), "%s: factmill serve knows no replica", l)
+	if cfg := p.config(w, l); cfg != nil {
+		p.claims(w, l, cfg.Get("data"))
+	}
+}
+
 // keeps: dir is a claimed volume, retained, and the set's Service is there.
 func (p *problems) keeps(w *world, l *workload, dir string) {
+	p.claims(w, l, dir)
+	r := l.set.Spec.PersistentVolumeClaimRetentionPolicy
+	p.add(r != nil && r.WhenDeleted == appsv1.RetainPersistentVolumeClaimRetentionPolicyType && r.WhenScaled == r.WhenDeleted, "%s: its volume may be deleted", l)
+}
+
+// claims: dir is a claimed volume, and the set's Service is there.
+func (p *problems) claims(w *world, l *workload, dir string) {
 	claim := false
 	for _, m := range l.container().VolumeMounts {
 		for _, c := range l.set.Spec.VolumeClaimTemplates {
@@ -351,8 +384,6 @@ func (p *problems) keeps(w *world, l *workload, dir string) {
 	for _, c := range l.set.Spec.VolumeClaimTemplates {
 		p.add(c.Labels["app.kubernetes.io/part-of"] == l.pod.Labels["app.kubernetes.io/part-of"], "%s: its claim's labels depend on kubectl's version", l)
 	}
-	r := l.set.Spec.PersistentVolumeClaimRetentionPolicy
-	p.add(r != nil && r.WhenDeleted == appsv1.RetainPersistentVolumeClaimRetentionPolicyType && r.WhenScaled == r.WhenDeleted, "%s: its volume may be deleted", l)
 	ok := false
 	for _, s := range w.services {
 		ok = ok || s.Name == l.set.Spec.ServiceName && s.Spec.ClusterIP == "None" && matches(&metav1.LabelSelector{MatchLabels: s.Spec.Selector}, l.pod.Labels)
@@ -452,17 +483,17 @@ func (p *problems) metrics(w *world, e expect) {
 				}
 			}
 		}
-		for _, s := range services {
+		for _, s := range running {
 			p.add(scraped[s] == 1, "%s is scraped %d times", s, scraped[s])
 		}
-		p.add(len(scraped) == len(services), "what is scraped is %v", scraped)
+		p.add(len(scraped) == len(running), "what is scraped is %v", scraped)
 	}
 }
 
 // network: the policies allow what is meant and nothing else.
 func (p *problems) network(w *world, e expect) {
 	want := map[string]bool{"client -> nats:4222": true, "provision -> nats:4222": true}
-	for _, s := range services {
+	for _, s := range running {
 		want[s+" -> nats:4222"] = true
 		if e.metrics {
 			want["prometheus -> "+s+":8080"] = true
@@ -519,14 +550,14 @@ func (p *problems) spread(w *world, e expect) {
 	}
 	over := func(l *workload, key string) bool {
 		for _, c := range l.pod.Spec.TopologySpreadConstraints {
-			one := len(c.MatchLabelKeys) == 1 && c.MatchLabelKeys[0] == component || !slices.Contains(services, l.name)
+			one := len(c.MatchLabelKeys) == 1 && c.MatchLabelKeys[0] == component || !slices.Contains(running, l.name)
 			if c.TopologyKey == key && matches(c.LabelSelector, l.pod.Labels) && one && c.MaxSkew == 1 {
 				return true
 			}
 		}
 		return false
 	}
-	for _, s := range append([]string{"reviewer"}, stages...) {
+	for _, s := range append([]string{"reviewer", "replica"}, stages...) {
 		l := w.workload(s)
 		p.add(over(l, corev1.LabelHostname) && over(l, corev1.LabelTopologyZone), "%s is not spread over nodes and zones", l)
 	}

@@ -190,13 +190,13 @@ func TestNATSServes(t *testing.T) {
 		err = bus.EnsureAll(t.Context(), conn.JS, table)
 		return err == nil
 	})
-	for _, name := range append([]string{"client"}, services...) {
+	for _, name := range append([]string{"client"}, running...) {
 		c, err := connect(seeds[name])
 		require.NoError(t, err, name)
 		require.NoError(t, c.Check(t.Context(), table), name)
 		c.Close()
 	}
-	require.Len(t, seeds, len(services)+2)
+	require.Len(t, seeds, len(running)+2)
 
 	k := w.workload("nats").container()
 	for _, s := range servers {

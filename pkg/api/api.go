@@ -71,6 +71,7 @@ var Codes = map[string]string{
 	"replay_running":          "412: it is being replayed already; the message names the job",
 	"dead_letter_not_found":   "404: no such dead letter",
 	"too_large":               "413: the request or its reply is over the limit",
+	"feed_cut":                "409: what follows that position is not kept, or it is of another history; a read replica is made anew by itself",
 	"too_many_backups":        "429: that many backups are being read already; end one, or wait",
 	"no_backup":               "404: there is no such backup, or no such file in it",
 	"busy":                    "429: too many requests are under way; try again",

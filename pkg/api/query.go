@@ -29,6 +29,8 @@ type StatsReply struct {
 	CandidateNo uint64 `json:"candidate_no"`
 	Schema      string `json:"schema"`
 	SchemaFP    string `json:"schema_fingerprint"`
+	// Replica is how far behind the answer may be, where a read replica gave it.
+	Replica *ReplicaState `json:"replica,omitempty"`
 }
 
 // EntityGet asks for one entity by id, or by type and name; by name alone when one type has it. Of a name, case, white space,

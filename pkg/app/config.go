@@ -46,6 +46,7 @@ func buildKeys() []Key {
 		{Name: "nats.tls.key", Help: "client key file"},
 		{Name: "nats.sync", Default: "interval", Help: "embedded server: interval (every second) or always (every message)"},
 		{Name: "bus.ack_wait", Default: "20s", Help: "how long a stage holds a message without a sign of life"},
+		{Name: "bus.replicas", Default: "1", Help: "copies of every stream that provision makes; a cluster of three servers wants 3"},
 		{Name: "http.listen", Help: "address of /live, /ready and /metrics (loopback unless you say otherwise; empty: none)"},
 		{Name: "log.level", Default: "info", Help: "debug, info, warn or error"},
 		{Name: "log.format", Default: "text", Help: "text or json"},
@@ -59,6 +60,9 @@ func buildKeys() []Key {
 		{Name: "extractor.concurrency", Default: "8", Help: "documents read at once"},
 		{Name: "resolver.concurrency", Default: "8", Help: "documents resolved at once"},
 		{Name: "store.cache", Default: "67108864", Help: "bytes of the store's block cache"},
+		{Name: "store.feed", Default: "268435456", Help: "bytes of what was written last that are kept for read replicas, where there are some"},
+		{Name: "replica.shared", Default: "false", Help: "read replica: also answer query.* beside the committer, possibly behind it"},
+		{Name: "replica.max_lag", Default: "30s", Help: "read replica: not ready when it is behind for longer; it answers all the same"},
 		{Name: "store.reserve", Default: "268435456", Help: "bytes of free disk that commits leave alone"},
 		{Name: "ollama.url", Default: "http://127.0.0.1:11434", Help: "Ollama server"},
 		{Name: "ollama.slots", Default: "1", Help: "model calls in flight, over the services of a process"},
@@ -134,12 +138,12 @@ func LoadConfig(file string, environ []string, flags map[string]string) (*Config
 }
 
 func (c *Config) check() error {
-	for _, n := range []string{"bus.ack_wait", "job.lease", "ollama.timeout"} {
+	for _, n := range []string{"bus.ack_wait", "job.lease", "ollama.timeout", "replica.max_lag"} {
 		if d, err := time.ParseDuration(c.Get(n)); err != nil || d < 100*time.Millisecond {
 			return fmt.Errorf("%s is %q: it must be a duration of at least 100ms", n, c.Get(n))
 		}
 	}
-	for _, k := range []string{"loader.max_document", "loader.concurrency", "chunker.concurrency", "extractor.concurrency", "resolver.concurrency", "store.cache", "store.reserve", "ollama.slots", "extractor.reply_cache"} {
+	for _, k := range []string{"loader.max_document", "loader.concurrency", "chunker.concurrency", "extractor.concurrency", "resolver.concurrency", "store.cache", "store.reserve", "store.feed", "ollama.slots", "extractor.reply_cache"} {
 		if n, err := strconv.ParseInt(c.Get(k), 10, 64); err != nil || n < 0 || (n == 0 && k != "store.reserve") {
 			return fmt.Errorf("%s is %q: it must be a positive whole number", k, c.Get(k))
 		}
@@ -149,6 +153,12 @@ func (c *Config) check() error {
 	}
 	if err := tracing.Check(c.Get("tracing.endpoint")); err != nil {
 		return err
+	}
+	if n, err := strconv.Atoi(c.Get("bus.replicas")); err != nil || n < 1 || n > 5 {
+		return fmt.Errorf("bus.replicas is %q: it must be 1 to 5", c.Get("bus.replicas"))
+	}
+	if s := c.Get("replica.shared"); s != "true" && s != "false" {
+		return fmt.Errorf("replica.shared is %q: it must be true or false", s)
 	}
 	switch c.Get("log.level") {
 	case "debug", "info", "warn", "error":
@@ -192,6 +202,9 @@ func (c *Config) Duration(name string) time.Duration {
 	}
 	return d
 }
+
+// Bool returns true or false; check has seen that it is one of them.
+func (c *Config) Bool(name string) bool { return c.Get(name) == "true" }
 
 // ModelCalls makes the slots of the model server for the services of one process.
 func (c *Config) ModelCalls() *semaphore.Weighted {

@@ -265,10 +265,26 @@ func (r *runner) resume() {
 // settle publishes what a handler returned and answers its message. Never an ack before the outputs are acknowledged.
 func (r *runner) settle(t *task, out []events.Event, err error) {
 	if err == nil {
-		err = r.conn.publishTraced(r.pub, r.cfg.Service, out, func(i int) string { return r.trace(t, out[i]) })
+		err = r.deliver(t, out)
 		failpoint.Hit(r.points.published)
 	}
 	r.answer(t, err)
+}
+
+// deliver publishes what a handler returned, again while nobody answers: a stream without a leader burns no deliveries, and what was made is
+// not made anew.
+func (r *runner) deliver(t *task, out []events.Event) error {
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		err := r.conn.publishTraced(r.pub, r.cfg.Service, out, func(i int) string { return r.trace(t, out[i]) })
+		f := fault.Of(err)
+		if err == nil || f.Class != fault.Transient || !f.Pause {
+			r.cfg.Status.hinder(r.name, "down", "")
+			return err
+		}
+		if !r.pause(f, err, pause) {
+			return &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: err}
+		}
+	}
 }
 
 // answer decides by an error's class what happens to its message.

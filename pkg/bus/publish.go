@@ -41,7 +41,8 @@ const (
 // 1000 messages or 8 MiB); fewer are sent together and then awaited. Their ids are deterministic: what was published before is dropped by the
 // broker. Bodies over 256 KiB go by reference. While a stream is full it waits, until ctx is done.
 //
-// Errors are classified: an event over the server's payload limit is of class document, too_large; anything else is transient.
+// Errors are classified: an event over the server's payload limit is of class document, too_large; anything else is transient, and asks for a
+// pause when nobody answers.
 func (c *Conn) Publish(ctx context.Context, out ...events.Event) error {
 	return c.publish(ctx, c.name, out)
 }
@@ -254,6 +255,8 @@ func published(ctx context.Context, what string, err error) error {
 		return &fault.Error{Class: fault.Interrupted, Code: "interrupted", Err: fmt.Errorf("publish %s: %w", what, err)}
 	case errors.As(err, &api) && api.ErrorCode == codeMessageTooLarge:
 		return fault.Bad("too_large", "publish %s: %w", what, err)
+	case silent(err): // no leader, no quorum, no connection: nothing is wrong with the event
+		return fault.Down("publish", fmt.Errorf("publish %s: %w", what, err))
 	default:
 		return fault.Retry("publish", 0, fmt.Errorf("publish %s: %w", what, err))
 	}

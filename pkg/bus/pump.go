@@ -36,6 +36,7 @@ type pump struct {
 	asked   int                // requested and not arrived; guarded by mu
 	heard   time.Time          // of the server; guarded by mu
 	doubt   bool               // a request ended for a reason that may be the consumer's end; guarded by mu
+	told    string             // why a request ended, as it was logged last; guarded by mu
 	looked  time.Time          // for the consumer; guarded by mu
 	held    map[*item]struct{} // arrived and not answered; guarded by mu
 	gone    bool               // stopping: what still arrives is handed back; guarded by mu
@@ -147,7 +148,7 @@ func (p *pump) arrive(m *nats.Msg) {
 	now := time.Now()
 	it := &item{msg: m, meta: meta, beat: now}
 	p.mu.Lock()
-	p.heard = now
+	p.heard, p.told = now, ""
 	p.asked = max(0, p.asked-1)
 	if p.gone || p.sub == nil || len(p.held) >= cap(p.queue) {
 		p.mu.Unlock()
@@ -172,6 +173,7 @@ func (p *pump) status(m *nats.Msg) {
 	p.heard = time.Now()
 	switch {
 	case code == "100": // idle heartbeat
+		p.told = ""
 		return
 	case code == "409" && (strings.EqualFold(text, "Consumer Deleted") || strings.EqualFold(text, "Consumer is push based")):
 		p.fail(fmt.Errorf("consumer %s on %s: %s", p.durable, p.stream, strings.ToLower(text)))
@@ -185,7 +187,10 @@ func (p *pump) status(m *nats.Msg) {
 	default: // no responders, a new leader, a server that ends: every request is gone
 		p.asked = 0
 		if code != "404" && code != "408" {
-			p.log.Warn("a pull request ended", "status", code, "why", text)
+			if why := code + " " + text; why != p.told { // without a leader each request ends so
+				p.told = why
+				p.log.Warn("a pull request ended", "status", code, "why", text)
+			}
 			p.doubt = true
 			return // the ticker asks again, and looks whether the consumer is still there
 		}

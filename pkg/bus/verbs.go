@@ -68,6 +68,8 @@ type ServeOptions struct {
 	Ready func() error
 	// Note is what health says of a service that is ready and yet stands still; empty: nothing. Defaults to nothing.
 	Note func() string
+	// Header is added to every reply about a graph. Defaults to none.
+	Header func(graph string) nats.Header
 	// Log names the service already. Defaults to the connection's, with the service's name.
 	Log *slog.Logger
 }
@@ -384,6 +386,14 @@ func (s *server) reply(m *nats.Msg, out any, e *api.Error) *api.Error {
 		r.Header = nats.Header{
 			micro.ErrorHeader:     []string{oneLine(e.Message)},
 			micro.ErrorCodeHeader: []string{strconv.Itoa(max(e.Status, 400))},
+		}
+	}
+	if t := strings.Split(m.Subject, "."); s.opt.Header != nil && len(t) == 4 && t[1] != "health" {
+		if r.Header == nil {
+			r.Header = nats.Header{}
+		}
+		for k, v := range s.opt.Header(t[1]) {
+			r.Header[k] = v
 		}
 	}
 	if err := s.conn.NC.PublishMsg(r); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {

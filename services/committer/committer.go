@@ -30,6 +30,7 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/policy"
 	"github.com/factmill/factmill/services/committer/internal/query"
 	"github.com/factmill/factmill/services/committer/internal/registry"
+	"github.com/factmill/factmill/services/committer/internal/replica"
 	"github.com/factmill/factmill/services/committer/internal/stale"
 	"github.com/factmill/factmill/services/committer/internal/store"
 	"github.com/factmill/factmill/services/committer/internal/vectors"
@@ -48,6 +49,7 @@ type Service struct {
 	ops        *operations.Operations
 	dead       *dead.Desk
 	backup     *backup.Desk
+	feed       replica.Desk
 	outbox     *outbox.Sender
 	query      *query.Queries
 	status     bus.Status
@@ -63,6 +65,7 @@ type Service struct {
 	space      *space
 	meters     *meters
 	now        func() time.Time
+	started    time.Time
 }
 
 // Errors of New that callers tell apart.
@@ -80,14 +83,14 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, app.Misconfigured(err)
 	}
 	deps = deps.WithDefaults()
-	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, now: deps.Now, queues: &queues{conn: deps.Conn, now: deps.Now}}
+	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, now: deps.Now, queues: &queues{conn: deps.Conn, now: deps.Now}, started: deps.Now()}
 	var err error
 	if s.meters, err = newMeters(deps.Metrics); err != nil {
 		return nil, err
 	}
 	st, err := store.Open(context.Background(), store.Options{
 		Dir: cfg.Dir, CacheBytes: cfg.CacheBytes, ReserveBytes: cfg.ReserveBytes, BallastBytes: cfg.BallastBytes, Log: deps.Log, Now: deps.Now,
-		Fatal: cfg.OnFatal,
+		Fatal: cfg.OnFatal, ShipBytes: cfg.FeedBytes,
 	})
 	if err != nil {
 		return nil, err
@@ -135,6 +138,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	if s.backup, err = backup.New(st, cfg.Dir+"-backups", deps.Log, deps.Now); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
+	s.feed = replica.Desk{Store: st, Backup: s.backup}
 	s.dead = dead.New(st, s.jobs, s.ops, deps.Conn, dead.Config{Log: deps.Log, Now: deps.Now})
 	out.desk = s.dead
 	return s, nil
@@ -179,9 +183,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"outbox":  s.outbox.Run,
 		"dead":    s.dead.Run,
 		"backup":  s.backup.Run,
+		"feed":    s.feed.Run,
 		"numbers": s.numbers,
 		"meters":  s.measure,
 		"verbs":   s.serve,
+		"writer":  s.sayWriter,
 	}
 	errs := make(chan error, len(parts))
 	for name, part := range parts {

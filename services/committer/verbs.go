@@ -132,7 +132,7 @@ func (s *Service) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer cancel()
 		errs[0] = s.conn.Serve(ctx, bus.ServiceInfo{Name: "committer", Version: s.cfg.Version, Description: "owns the graphs: facts, schemas, settings"},
-			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "held", "dead-letters", "backup"},
+			s.endpoints(), bus.ServeOptions{Workers: s.cfg.Workers, Limit: requestLimit, Nouns: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "held", "dead-letters", "backup", "feed"},
 				Elsewhere: map[string]string{"query.candidates": "reviewer"}, Log: s.log})
 	})
 	wg.Go(func() {
@@ -236,6 +236,8 @@ func (s *Service) endpoints() []bus.Endpoint {
 		long(endpoint("backup", "begin", verb(bare(s.backup.Begin)))),
 		endpoint("backup", "read", verb(s.backup.Read)),
 		endpoint("backup", "end", verb(s.backup.End)),
+		long(endpoint("feed", "begin", verb(bare(s.feed.Begin)))),
+		endpoint("feed", "read", verb(s.feed.Read)),
 		endpoint("vectors", "status", verb(bare(s.vectorsStatus))),
 		long(endpoint("vectors", "reembed", verb(bare(s.reembed)))),
 		endpoint("schema", "get", verb(g.SchemaGet)),

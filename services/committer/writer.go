@@ -1,13 +1,19 @@
 package committer
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
 )
 
 // ErrOtherWriter: another committer answers at the same NATS server. Two of them would split every graph between their stores.
@@ -36,6 +42,69 @@ func (s *Service) alone(ctx context.Context) error {
 		case <-deadline.C:
 			return ErrOtherWriter
 		case <-tick.C:
+		}
+	}
+}
+
+// ErrFormerWriter: another committer took over meanwhile.
+var ErrFormerWriter = errors.New("another committer took over while this one stood still: it is the writer now")
+
+// writerSubject is where every committer says that it is the writer.
+const writerSubject = events.Root + ".writer"
+
+// sayEvery is how often it says so: a former writer that wakes up learns of the new one that soon.
+const sayEvery = time.Second
+
+// claim is what a committer says of itself.
+type claim struct {
+	Epoch    uint64 `json:"epoch"`   // of its store
+	Started  int64  `json:"started"` // Unix nanoseconds
+	Instance string `json:"instance"`
+}
+
+// after says whether c took over from o. Every Open raises a store's epoch; a store that was restored may have a lower one, which its
+// restarts raise.
+func (c claim) after(o claim) bool {
+	return cmp.Or(cmp.Compare(c.Epoch, o.Epoch), cmp.Compare(c.Started, o.Started), cmp.Compare(c.Instance, o.Instance)) > 0
+}
+
+// sayWriter says that this one writes until ctx is done, or until a newer one says so: then this one must end at once, whatever it holds. What
+// it has sent by then changes nothing: events have the ids that the new one's have, and what may commit is judged in the store.
+func (s *Service) sayWriter(ctx context.Context) error {
+	mine := claim{Epoch: s.st.Epoch(), Started: s.started.UnixNano(), Instance: nuid.Next()}
+	said, err := json.Marshal(mine)
+	if err != nil {
+		return fmt.Errorf("say who writes: %w", err)
+	}
+	others := make(chan claim, 1)
+	sub, err := s.conn.NC.Subscribe(writerSubject, func(m *nats.Msg) {
+		var c claim
+		if json.Unmarshal(m.Data, &c) != nil || c.Instance == mine.Instance {
+			return
+		}
+		select {
+		case others <- c:
+		default: // one is being looked at, and this one says it again
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listen for another writer: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	tick := time.NewTicker(sayEvery)
+	defer tick.Stop()
+	for {
+		if err := s.conn.NC.Publish(writerSubject, said); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			s.log.Warn("say who writes", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case c := <-others:
+			if c.after(mine) {
+				return fmt.Errorf("%w (epoch %d; this one has %d)", ErrFormerWriter, c.Epoch, mine.Epoch)
+			}
 		}
 	}
 }

@@ -286,10 +286,34 @@ func (p *printer) hit(no int, h api.Hit) {
 	}
 }
 
+// replica says how far behind an answer may be.
+func replica(s api.ReplicaState) string {
+	out := "read replica: level with the committer"
+	switch {
+	case s.LevelAt == "":
+		out = "read replica: not level with the committer since it was started"
+	case s.Lag > 0:
+		out = fmt.Sprintf("read replica: what is missing is not older than %.1f s (level at %s)", s.Lag, s.LevelAt)
+	}
+	if s.Behind > 0 {
+		out += fmt.Sprintf(", %d batches behind", s.Behind)
+	}
+	if s.Announced > s.Seq {
+		out += fmt.Sprintf(", commits up to %d are announced", s.Announced)
+	}
+	if s.Why != "" {
+		out += "; the committer is not followed: " + Line(s.Why)
+	}
+	return out
+}
+
 // Stats shows what the graph holds.
 func Stats(w io.Writer, r api.StatsReply) error {
 	p := &printer{w: w}
 	p.f("graph %s at sequence %d, schema %s (%s)", r.Graph, r.Seq, r.Schema, r.SchemaFP)
+	if s := r.Replica; s != nil {
+		p.f("%s", replica(*s))
+	}
 	t := NewTable("", ">")
 	for _, row := range []struct {
 		name string

@@ -64,6 +64,8 @@ type Options struct {
 	HTTP string
 	// Timeout of one request.
 	Timeout time.Duration
+	// Replica asks a read replica where the committer would be asked: query.* of running services.
+	Replica bool
 	// Wait says what an embedded command waits for before it begins; Say is told why that takes long. Nil: nobody is.
 	Wait Wait
 	Say  func(string)
@@ -86,6 +88,7 @@ type Session struct {
 	Health string
 
 	timeout  time.Duration
+	replica  bool
 	failed   chan error
 	close    func() error
 	services []app.Service // in this process
@@ -188,13 +191,16 @@ func Dial(ctx context.Context, o Options, url string) (*Session, error) {
 		return nil, err
 	}
 	return &Session{
-		Conn: conn, Graph: o.Graph, Where: conn.NC.ConnectedUrlRedacted(), URL: conn.NC.ConnectedUrlRedacted(), timeout: o.Timeout,
+		Conn: conn, Graph: o.Graph, Where: conn.NC.ConnectedUrlRedacted(), URL: conn.NC.ConnectedUrlRedacted(), timeout: o.Timeout, replica: o.Replica,
 		failed: make(chan error), close: func() error { conn.Close(); return nil },
 	}, nil
 }
 
 // Ask sends a request to a verb such as "query.stats" and returns the reply as it came. A refusal is an *api.Error.
 func (s *Session) Ask(ctx context.Context, verb string, req any) (json.RawMessage, error) {
+	if name, ok := strings.CutPrefix(verb, "query."); ok && s.replica && name != "candidates" {
+		verb = "replica." + name
+	}
 	if s.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/factmill/factmill/pkg/bus"
@@ -107,6 +108,7 @@ func (d *Desk) read(ctx context.Context, stream, filter string, from, to uint64,
 			d.cfg.Log.Debug("a consumer stays for a minute", "stream", stream, "error", e)
 		}
 	}()
+	idle := 0 // fetches without a message, one behind the other
 	for pending := cons.CachedInfo().NumPending; pending > 0; {
 		batch, err := cons.Fetch(int(min(pending, fetchMessages)), jetstream.FetchMaxWait(fetchWait))
 		if err != nil {
@@ -127,14 +129,41 @@ func (d *Desk) read(ctx context.Context, stream, filter string, from, to uint64,
 				return err
 			}
 		}
-		if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) {
 			return fmt.Errorf("read %s: %w", stream, err)
 		}
-		if n == 0 {
-			return ctx.Err() // what was left is gone
+		if idle++; n > 0 {
+			idle = 0
+			continue
+		}
+		if pending, err = d.waiting(ctx, cons, idle); err != nil {
+			return fmt.Errorf("read %s: %w", stream, err)
 		}
 	}
 	return nil
+}
+
+// maxIdle is how often a consumer is asked that gives nothing although something waits.
+const maxIdle = 20
+
+// waiting is what a consumer that gave nothing has still to give: what was left may be gone by now, or, in a cluster, the consumer's leader does
+// not hear yet. A consumer whose server went is an error: nobody knows what it had still to give.
+func (d *Desk) waiting(ctx context.Context, cons jetstream.Consumer, idle int) (uint64, error) {
+	pause := time.NewTimer(min(time.Duration(idle)*20*time.Millisecond, time.Second))
+	defer pause.Stop()
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-pause.C:
+	}
+	info, err := cons.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if info.NumPending > 0 && idle >= maxIdle {
+		return 0, fmt.Errorf("%d messages wait and none comes", info.NumPending)
+	}
+	return info.NumPending, nil
 }
 
 // errEnough ends a reading that found what it looked for.

@@ -310,6 +310,9 @@ func (g *Graphs) forget(name string) {
 	delete(g.pipeline, name)
 }
 
+// Changed says that rows of a graph may have changed beneath: in a read replica.
+func (g *Graphs) Changed(name string) { g.forget(name) }
+
 func (g *Graphs) storedSettings(name string) (row settingsRow, stored bool, err error) {
 	row = settingsRow{Pipeline: settings.Default()}
 	b, err := g.st.Get(name, spaceSettings, keyPipeline)

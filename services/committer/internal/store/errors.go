@@ -11,6 +11,8 @@ var (
 	ErrInUse = errors.New("data directory is in use")
 	// ErrNewerFormat: a newer version of the program wrote the data directory.
 	ErrNewerFormat = errors.New("data directory has a newer format")
+	// ErrOlderFormat: a copy of a store that an older version wrote; that store is brought forward by its writer.
+	ErrOlderFormat = errors.New("the copy has an older format: start the committer's newer version first")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
 	// ErrBroken: a write failed in a way after which the store must be opened anew; what was under way is unclear.

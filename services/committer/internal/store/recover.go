@@ -32,6 +32,10 @@ func (s *Store) loadGraphs(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("graph %s: %w", e.name, err)
 		}
+		if s.opt.Follower { // what is under way goes on with the batches that come
+			s.addGraph(e.name, e.num, current, 1)
+			continue
+		}
 		if err := s.undo(ctx, e.num, current); err != nil {
 			return fmt.Errorf("undo the unfinished commit of graph %s: %w", e.name, err)
 		}

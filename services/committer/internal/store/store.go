@@ -51,6 +51,10 @@ type Options struct {
 	// BallastBytes is the size of a file that is given up when the space runs out in the middle of a commit, and made again
 	// when there is room. Defaults to 0, none.
 	BallastBytes int64
+	// Follower opens a copy that follows another store: it takes that one's batches by Follow, and nothing else; see ErrReadOnly.
+	Follower bool
+	// ShipBytes of batches are kept for copies, at least one file of 16 MiB, once Ship was called. Defaults to 256 MiB.
+	ShipBytes int64
 	// FreeSpace returns the free bytes of the file system that holds dir. Defaults to asking FS; where that cannot tell,
 	// space counts as unlimited.
 	FreeSpace func(dir string) (uint64, error)
@@ -72,6 +76,9 @@ func (o Options) withDefaults() Options {
 	if o.BatchBytes <= 0 {
 		o.BatchBytes = 64 << 20
 	}
+	if o.ShipBytes <= 0 {
+		o.ShipBytes = 256 << 20
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -85,6 +92,7 @@ type Store struct {
 	lock  *pebble.Lock
 	epoch uint64
 	space *space
+	ship  *shipper
 
 	broken  atomic.Pointer[error]
 	changed [256]atomic.Uint64 // changes of raw rows, by space
@@ -127,7 +135,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{opt: o, lock: lock, graphs: map[string]*graphState{}, byID: map[uint32]*graphState{},
 		closing: make(chan struct{}), snaps: map[*Snapshot]struct{}{}, txns: map[*Txn]struct{}{}}
-	s.space = &space{opt: o}
+	s.space, s.ship = &space{opt: o}, newShipper(o)
 	if err := s.open(ctx); err != nil {
 		if s.db != nil {
 			err = errors.Join(err, s.db.Close())
@@ -165,6 +173,17 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.opt.Follower {
+		if format != formatVersion {
+			return fmt.Errorf("%w: the copy in %s has format %d, this program reads %d", ErrOlderFormat, s.opt.Dir, format, formatVersion)
+		}
+		s.epoch = epoch
+		return s.loadGraphs(ctx)
+	}
+	// First of all: copies are to see what is undone and brought forward now.
+	if err := s.resumeShip(epoch); err != nil {
+		return err
+	}
 	if err := s.loadGraphs(ctx); err != nil {
 		return err
 	}
@@ -179,6 +198,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := errors.Join(b.Set(systemKey(rowFormat).end(), number(formatVersion), nil), b.Set(systemKey(rowEpoch).end(), number(s.epoch), nil)); err != nil {
 		return fmt.Errorf("raise epoch: %w", err)
 	}
+	s.ship.raise(s.epoch)
 	if err := s.apply(b, true); err != nil {
 		return fmt.Errorf("raise epoch: %w", err)
 	}
@@ -312,18 +332,17 @@ func (s *Store) closeDB() (err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", ErrBroken, p)
 		}
-		err = errors.Join(err, s.lock.Close())
+		err = errors.Join(err, s.ship.close(), s.lock.Close())
 	}()
 	return s.db.Close()
 }
 
 // apply commits a batch and tells when Pebble said that it failed for good.
 func (s *Store) apply(b *pebble.Batch, sync bool) error {
-	o := pebble.NoSync
-	if sync {
-		o = pebble.Sync
+	if s.opt.Follower {
+		return ErrReadOnly
 	}
-	if err := s.db.Apply(b, o); err != nil {
+	if err := s.ship.apply(s.db, b, sync); err != nil {
 		return fmt.Errorf("write batch: %w", err)
 	}
 	if p := s.broken.Load(); p != nil {
