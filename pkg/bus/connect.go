@@ -28,6 +28,10 @@ type Options struct {
 	Name string
 	// Creds is the path of a credentials file, NKey of a seed file; or user and password, or a token.
 	Creds, NKey, User, Password, Token string
+	// Seed is an nkey seed itself, of a process that runs its own server.
+	Seed string
+	// Inbox is the prefix of replies, which the user may be bound to; see Inbox. Defaults to the usual _INBOX.
+	Inbox string
 	// CA verifies the server; Cert and Key are the client's. Paths of PEM files.
 	CA, Cert, Key string
 	// InProcess connects to an embedded server without a socket.
@@ -53,6 +57,8 @@ type Conn struct {
 	failed   chan error
 	failOnce sync.Once
 	closed   chan struct{} // closed when NC is
+
+	denied denials
 
 	batches chan struct{} // one token an atomic batch under way
 	full    fullCounter
@@ -172,6 +178,16 @@ func (c *Conn) options(o Options) ([]nats.Option, error) {
 		opts = append(opts, nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond),
 			nats.ReconnectJitter(100*time.Millisecond, time.Second))
 	}
+	if o.Inbox != "" {
+		opts = append(opts, nats.CustomInboxPrefix(o.Inbox))
+	}
+	if o.Seed != "" {
+		k, err := seedOption(o.Seed)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, k)
+	}
 	if o.InProcess != nil {
 		return append(opts, nats.InProcessServer(o.InProcess)), nil
 	}
@@ -218,6 +234,7 @@ func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 	c.log.Error("NATS reported an error", "name", c.name, "subject", subject, "error", err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
+		c.denied.tell(err)
 		c.fail(fmt.Errorf("%s lacks a permission at NATS: %w", c.name, err))
 	}
 }

@@ -1,0 +1,70 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/factmill/factmill/pkg/api"
+)
+
+// denials are who waits for an answer on a subject: the server says of a publish that it may not be on its own, and nobody answers it.
+type denials struct {
+	mu      sync.Mutex
+	waiting map[string]map[*context.CancelCauseFunc]bool // by subject; guarded by mu
+}
+
+var violated = regexp.MustCompile(`(?i)violation for publish to "([^"]+)"`)
+
+// within is ctx until the server refuses a publish to the subject.
+func (d *denials) within(ctx context.Context, subject string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting == nil {
+		d.waiting = map[string]map[*context.CancelCauseFunc]bool{}
+	}
+	if d.waiting[subject] == nil {
+		d.waiting[subject] = map[*context.CancelCauseFunc]bool{}
+	}
+	d.waiting[subject][&cancel] = true
+	return ctx, func() {
+		cancel(nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waiting[subject], &cancel)
+		if len(d.waiting[subject]) == 0 {
+			delete(d.waiting, subject)
+		}
+	}
+}
+
+// tell ends the waiting of those that a violation is about.
+func (d *denials) tell(err error) {
+	m := violated.FindStringSubmatch(err.Error())
+	if m == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for cancel := range d.waiting[m[1]] {
+		(*cancel)(api.Errorf(403, "not_allowed", "this user may not publish to %s: ask who runs the NATS server for another role", m[1]))
+	}
+}
+
+// seedOption signs with an nkey seed in memory.
+func seedOption(seed string) (nats.Option, error) {
+	pair, err := nkeys.FromSeed([]byte(seed))
+	if err != nil {
+		return nil, fmt.Errorf("read an nkey seed: %w", err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read an nkey seed: %w", err)
+	}
+	return nats.Nkey(public, pair.Sign), nil
+}
