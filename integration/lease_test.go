@@ -29,7 +29,7 @@ func (c *cluster) stopNATS() { c.nats.Shutdown(true) }
 
 func (c *cluster) startNATS() {
 	c.t.Helper()
-	c.nats = testkit.Server(c.t, embedded.Options{Dir: c.streams, Listen: strings.TrimPrefix(c.url, "nats://")})
+	c.nats = testkit.Server(c.t, embedded.Options{Dir: c.streams, Listen: strings.TrimPrefix(c.url, "nats://"), Access: c.access})
 	c.connect()
 }
 

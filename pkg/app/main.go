@@ -87,12 +87,12 @@ func Misconfigured(err error) error {
 	return misconfigured{err}
 }
 
-// BusOptions are the connection's options as configured.
+// BusOptions are the connection's options as configured, for the user of that name.
 func (c *Config) BusOptions(name string) bus.Options {
 	return bus.Options{
 		URL: c.Get("nats.url"), Name: name, Creds: c.Get("nats.creds"), NKey: c.Get("nats.nkey"), User: c.Get("nats.user"),
 		Password: c.Get("nats.password"), Token: c.Get("nats.token"), CA: c.Get("nats.tls.ca"), Cert: c.Get("nats.tls.cert"),
-		Key: c.Get("nats.tls.key"),
+		Key: c.Get("nats.tls.key"), Inbox: bus.Inbox(name),
 	}
 }
 

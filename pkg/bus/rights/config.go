@@ -3,20 +3,21 @@ package rights
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Wiring says how a configuration refers to keys and to people.
 type Wiring struct {
 	// Keys are the public nkeys by user. Without one the variable $KEY_<NAME> stands in its place.
 	Keys map[string]string
-	// Include are files beside: the one with the variables, and the one with the accounts of people. Empty: none.
+	// KeysFile has the variables, PeopleFile the accounts of people: as they are included. Empty: none.
 	KeysFile, PeopleFile string
 	People               []Person
-	// Local is a user without a key that whoever brings no credentials, or the token, is: the laptop's. Empty: none.
-	Local, Token string
 }
 
-// replyWithin is how long a request may be under way: longer than the longest verb.
+// ReplyWithin is how long a request may be under way: longer than the longest verb may take.
+const ReplyWithin = 65 * time.Minute
+
 const replyWithin = "65m"
 
 // Config is the block of accounts for a NATS server's configuration.
@@ -34,9 +35,6 @@ func Config(w Wiring) string {
 		fmt.Fprintf(&b, "      { # %s\n        nkey: %s\n", u.Name, key)
 		permissions(&b, "        ", u)
 		b.WriteString("      }\n")
-	}
-	if w.Local != "" {
-		fmt.Fprintf(&b, "      { user: %q, password: %q }\n", w.Local, w.Token)
 	}
 	b.WriteString("    ]\n    exports: [\n")
 	for _, s := range exports() {

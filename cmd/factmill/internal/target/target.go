@@ -13,6 +13,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/bus/rights"
 	"github.com/factmill/factmill/pkg/events"
 )
 
@@ -177,6 +178,9 @@ func join(ctx context.Context, o Options, held *InUse) (*Session, error) {
 // Dial connects to running services; url "" is the configured one.
 func Dial(ctx context.Context, o Options, url string) (*Session, error) {
 	b := o.Config.BusOptions("factmill-" + o.Command)
+	if b.Inbox = ""; o.Command == rights.Provision { // the one command whose user shares an account with others
+		b.Inbox = bus.Inbox(rights.Provision)
+	}
 	if url != "" {
 		b.URL = url
 	}
