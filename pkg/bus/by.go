@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 )
 
@@ -28,12 +29,16 @@ func By(ctx context.Context) string {
 	return who
 }
 
-// SignedBy is the actor of a request: who the connection is, else who its body says.
-func SignedBy(ctx context.Context, said string) string {
-	if who := By(ctx); who != "" {
-		return who
+// ReadSigned decodes a request strictly. Where the server tells who the connection is, that is the request's actor, whatever its body says:
+// a command fills in the user of its machine, who may be called otherwise.
+func ReadSigned(ctx context.Context, body []byte, into any) *api.Error {
+	if e := api.Read(body, into); e != nil {
+		return e
 	}
-	return said
+	if r, ok := into.(api.Signed); ok && By(ctx) != "" {
+		r.Sign(By(ctx))
+	}
+	return nil
 }
 
 // bySubject is where requests to a subject of the contract arrive with their sender's name.

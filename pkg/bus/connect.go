@@ -56,6 +56,8 @@ type Conn struct {
 
 	failed   chan error
 	failOnce sync.Once
+	broken   context.Context // ends with the cause when the connection has failed
+	fails    context.CancelCauseFunc
 	closed   chan struct{} // closed when NC is
 
 	denied denials
@@ -95,6 +97,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		name: o.Name, log: o.Log, now: o.Now, failed: make(chan error, 1), closed: make(chan struct{}),
 		batches: make(chan struct{}, maxBatches), bodies: map[string]jetstream.ObjectStore{},
 	}
+	c.broken, c.fails = context.WithCancelCause(context.Background())
 	opts, err := c.options(o)
 	if err != nil {
 		return nil, err
@@ -224,7 +227,7 @@ func (c *Conn) Name() string { return c.name }
 func (c *Conn) Failed() <-chan error { return c.failed }
 
 func (c *Conn) fail(err error) {
-	c.failOnce.Do(func() { c.failed <- err })
+	c.failOnce.Do(func() { c.failed <- err; c.fails(err) })
 }
 
 func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {

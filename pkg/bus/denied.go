@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"sync"
@@ -41,6 +42,20 @@ func (d *denials) within(ctx context.Context, subject string) (context.Context, 
 			delete(d.waiting, subject)
 		}
 	}
+}
+
+// WhileAllowed is ctx until the server says that the user may not publish to the subject.
+func (c *Conn) WhileAllowed(ctx context.Context, subject string) (context.Context, func()) {
+	return c.denied.within(ctx, subject)
+}
+
+// Denied is what the server said of the subject that ctx is of, WhileAllowed; else err.
+func Denied(ctx context.Context, err error) error {
+	var denied *api.Error
+	if errors.As(context.Cause(ctx), &denied) {
+		return denied
+	}
+	return err
 }
 
 // tell ends the waiting of those that a violation is about.

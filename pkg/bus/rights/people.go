@@ -54,7 +54,7 @@ var Verbs = []struct {
 	Verbs map[string][]Role
 }{
 	{"query", all([]Role{Reader, Reviewer}, "stats", "seq", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
-		"relations", "relation_types", "stored", "records", "export", "verify", "candidates")},
+		"relations", "relation_types", "stored", "export", "verify", "candidates")},
 	{"review", join(all([]Role{Reader, Reviewer}, "list", "show", "stats", "audit", "patch", "policy"),
 		all([]Role{Reviewer}, "approve", "reject", "undo", "edit", "prune", "convert"))},
 	{"jobs", join(all([]Role{Publisher, Reader, Reviewer}, "get", "list"), all([]Role{Reviewer}, "accept"), all([]Role{Publisher}, "cancel"))},

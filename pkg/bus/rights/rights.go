@@ -63,7 +63,7 @@ var Services = []Service{
 	{
 		Name: "loader", Emits: []string{events.KindFound, events.KindLoaded, events.KindEnded, events.KindSealed, dead("loader")},
 		Asks: []string{"jobs.open", "query.stored"}, Looks: []string{bus.StreamIngest},
-		Reads: []string{bus.BucketUploads, bus.BucketBodies}, Writes: []string{bus.BucketBodies},
+		Reads: []string{bus.BucketUploads, bus.BucketBodies}, Writes: []string{bus.BucketBodies}, Also: anyObject(),
 	},
 	{
 		Name: "chunker", Emits: []string{events.KindChunked, events.KindStaged, events.KindEnded, dead("chunker")},
@@ -97,7 +97,7 @@ var Services = []Service{
 		Also: slices.Concat(
 			[]string{bus.HealthSubject("*"), js("STREAM.MSG.DELETE", bus.StreamIngest), js("STREAM.MSG.DELETE", bus.StreamDead), js("STREAM.PURGE", bus.StreamIngest)},
 			each("STREAM.PURGE", bus.StreamFound, bus.StreamLoaded, bus.StreamChunked, bus.StreamExtracted),
-			passing(bus.StreamDead), passing(bus.StreamIngest),
+			passing(bus.StreamDead), passing(bus.StreamIngest), listObjects(bus.BucketUploads), listObjects(bus.BucketBodies),
 		),
 	},
 	{
@@ -206,11 +206,19 @@ func look(stream string) []string {
 	return []string{js("STREAM.MSG.GET", stream), js("DIRECT.GET", stream), js("DIRECT.GET", stream, ">")}
 }
 
-// readObjects of a bucket: their descriptions, and their bytes by an ordered consumer that goes when it was read.
-func readObjects(bucket string) []string {
+// readObjects of a bucket: their descriptions, and their bytes, without a consumer.
+func readObjects(bucket string) []string { return look(object(bucket)) }
+
+// listObjects of a bucket takes an ordered consumer, which goes when it was read. Who may make one can have the server deliver to any subject.
+func listObjects(bucket string) []string {
 	s := object(bucket)
 	return append(look(s), js("CONSUMER.CREATE", s, ">"), js("CONSUMER.DELETE", s, "*"), js("CONSUMER.INFO", s, "*"),
 		"$JS.FC."+s+".>", "$JS.FC.*.*."+s+".>")
+}
+
+// anyObject lets the loader read a source object:<bucket>/<name> in any bucket of the account.
+func anyObject() []string {
+	return []string{js("STREAM.INFO", "*"), js("DIRECT.GET", "*"), js("DIRECT.GET", "*", "$O.*.M.*")}
 }
 
 func writeObjects(bucket string) []string {
