@@ -34,6 +34,7 @@ type cli struct {
 	keys map[string]string
 
 	verbose int
+	encrypt bool // up makes its certificate
 
 	cfg *app.Config
 	// ran says that a command's own code was reached: errors before it are wrong usage.

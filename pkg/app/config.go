@@ -39,10 +39,11 @@ func buildKeys() []Key {
 		{Name: "nats.nkey", Help: "nkey seed file"},
 		{Name: "nats.user", Help: "user name"},
 		{Name: "nats.password", Help: "password", Secret: true},
-		{Name: "nats.token", Help: "token", Secret: true},
+		{Name: "nats.token", Help: "token; of up: what clients must bring", Secret: true},
+		{Name: "nats.token_file", Help: "file that holds the token"},
 		{Name: "nats.tls.ca", Help: "file of the certificate authority"},
-		{Name: "nats.tls.cert", Help: "client certificate file"},
-		{Name: "nats.tls.key", Help: "client key file"},
+		{Name: "nats.tls.cert", Help: "certificate file of the client; of up: of the server"},
+		{Name: "nats.tls.key", Help: "its key file"},
 		{Name: "nats.sync", Default: "interval", Help: "embedded server: interval (every second) or always (every message)"},
 		{Name: "bus.ack_wait", Default: "20s", Help: "how long a stage holds a message without a sign of life"},
 		{Name: "http.listen", Help: "address of /live, /ready and /metrics (loopback unless you say otherwise; empty: none)"},
@@ -122,7 +123,30 @@ func LoadConfig(file string, environ []string, flags map[string]string) (*Config
 		}
 		c.values[n] = Value{v, "flag"}
 	}
+	if err := c.readToken(); err != nil {
+		return nil, err
+	}
 	return c, c.check()
+}
+
+const maxToken = 4096
+
+// readToken takes the token out of its file, unless one is given as it is.
+func (c *Config) readToken() error {
+	name := c.Get("nats.token_file")
+	if name == "" || c.Get("nats.token") != "" {
+		return nil
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("nats.token_file: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" || len(token) > maxToken {
+		return fmt.Errorf("nats.token_file: %s must hold a token of 1 to %d bytes", name, maxToken)
+	}
+	c.values["nats.token"] = Value{token, c.Source("nats.token_file")}
+	return nil
 }
 
 func (c *Config) check() error {

@@ -75,7 +75,7 @@ func permissions(u rights.User) *server.Permissions {
 	}
 	p := &server.Permissions{Publish: &server.SubjectPermission{Allow: u.Publish}, Subscribe: &server.SubjectPermission{Allow: u.Subscribe}}
 	if u.Answers {
-		p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: rights.ReplyWithin}
+		p.Response = &server.ResponsePermission{MaxMsgs: rights.Replies, Expires: rights.ReplyWithin}
 	}
 	return p
 }

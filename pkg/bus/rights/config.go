@@ -20,6 +20,10 @@ const ReplyWithin = 65 * time.Minute
 
 const replyWithin = "65m"
 
+// Replies that a service may give to a request. It gives one; but the server counts each further delivery of a request to the same connection
+// (a verb's subscription, and the noun's for unknown verbs), and both desks of the committer answer a ping.
+const Replies = 3
+
 // Config is the block of accounts for a NATS server's configuration.
 func Config(w Wiring) string {
 	var b strings.Builder
@@ -100,7 +104,7 @@ func permissions(b *strings.Builder, in string, u User) {
 	list("publish", u.Publish)
 	list("subscribe", u.Subscribe)
 	if u.Answers {
-		fmt.Fprintf(b, "%s  allow_responses { max: 1, expires: %q }\n", in, replyWithin)
+		fmt.Fprintf(b, "%s  allow_responses { max: %d, expires: %q }\n", in, Replies, replyWithin)
 	}
 	fmt.Fprintf(b, "%s}\n", in)
 }

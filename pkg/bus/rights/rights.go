@@ -28,7 +28,7 @@ const (
 type User struct {
 	Name               string
 	Publish, Subscribe []string
-	// Answers lets it publish one reply to each request that it was sent.
+	// Answers lets it reply to each request that it was sent.
 	Answers bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -42,7 +43,7 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 	if err := lock.Tell(up); err != nil {
 		return nil, err
 	}
-	access, err := embedded.NewAccess()
+	access, err := o.access(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +77,32 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 		return nil, err
 	}
 	stack = append(stack, stop)
-	up.URL, up.Starting = s.URL, false
+	up.URL, up.Starting, up.Token, up.CA = s.URL, false, access.Token, access.Cert
+	s.CA = access.Cert
 	if err := lock.Tell(up); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// access is who may connect: the services by keys made now, and over TCP whoever brings the token, where one is set.
+func (o Options) access(dir string) (*embedded.Access, error) {
+	a, err := embedded.NewAccess()
+	if err != nil || o.Listen == "" {
+		return a, err
+	}
+	a.Token, a.Cert, a.Key = o.Token, o.Cert, o.Key
+	if (a.Cert == "") != (a.Key == "") {
+		return nil, fmt.Errorf("%w: TLS needs both, --tls-cert and --tls-key", ErrAddress)
+	}
+	if a.Cert == "" && o.SelfSigned {
+		host, _, _ := net.SplitHostPort(o.Listen) // which was checked
+		a.Cert, a.Key, err = selfSigned(filepath.Join(dir, "tls"), host, o.Now())
+	}
+	if a.Cert != "" && err == nil {
+		a.Cert, err = filepath.Abs(a.Cert) // others find it from elsewhere
+	}
+	return a, err
 }
 
 // run builds and starts the services and waits for those that the command needs. Each has a connection of its own, so that it is seen by name.
