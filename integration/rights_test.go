@@ -47,7 +47,8 @@ func guard(t *testing.T) *guarded {
 	for _, name := range []string{"nats.conf", "accounts.conf"} {
 		b, err := os.ReadFile(filepath.Join(root, "deploy", "nats", name))
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(g.dir, name), b, 0o600))
+		text := strings.ReplaceAll(string(b), `"tls/`, `"`+filepath.Join(g.dir, "tls")+`/`) // a server runs beside them, this test does not
+		require.NoError(t, os.WriteFile(filepath.Join(g.dir, name), []byte(text), 0o600))
 	}
 	args := []string{"keys", g.dir, "--json"}
 	for name, role := range roles {
@@ -59,8 +60,7 @@ func guard(t *testing.T) *guarded {
 	certificate(t, filepath.Join(g.dir, "tls"))
 	t.Setenv("NATS_NAME", "guarded")
 	t.Setenv("NATS_STORE", t.TempDir())
-	t.Chdir(g.dir) // the files of the certificate are named from there
-	o, err := server.ProcessConfigFile("nats.conf")
+	o, err := server.ProcessConfigFile(filepath.Join(g.dir, "nats.conf"))
 	require.NoError(t, err)
 	o.Host, o.Port, o.HTTPPort, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, 0, true, true
 	s, err := server.NewServer(o)
