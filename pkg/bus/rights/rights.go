@@ -61,7 +61,7 @@ var Stages = []struct{ Name, Output string }{
 // Services is the table.
 var Services = []Service{
 	{
-		Name: "loader", Emits: []string{events.KindFound, events.KindLoaded, events.KindEnded, events.KindSealed, dead("loader")},
+		Name: "loader", Emits: []string{events.KindFound, events.KindLoaded, events.KindStaged, events.KindEnded, events.KindSealed, dead("loader")},
 		Asks: []string{"jobs.open", "query.stored"}, Looks: []string{bus.StreamIngest},
 		Reads: []string{bus.BucketUploads, bus.BucketBodies}, Writes: []string{bus.BucketBodies}, Also: anyObject(),
 	},
@@ -92,7 +92,7 @@ var Services = []Service{
 		Asks: []string{"match.judge"},
 		Answers: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "held",
 			"dead-letters", "backup", "jobs"},
-		Looks: []string{bus.StreamIngest, bus.StreamAudit, bus.StreamDead, bus.StreamSpent},
+		Looks: []string{bus.StreamIngest, bus.StreamJobs, bus.StreamCandidates, bus.StreamChanges, bus.StreamAudit, bus.StreamDead, bus.StreamSpent},
 		Reads: []string{bus.BucketUploads, bus.BucketBodies}, Writes: []string{bus.BucketUploads, bus.BucketBodies},
 		Also: slices.Concat(
 			[]string{bus.HealthSubject("*"), js("STREAM.MSG.DELETE", bus.StreamIngest), js("STREAM.MSG.DELETE", bus.StreamDead), js("STREAM.PURGE", bus.StreamIngest)},
