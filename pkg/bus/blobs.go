@@ -38,6 +38,13 @@ func (c *Conn) Bucket(ctx context.Context, name string) (jetstream.ObjectStore, 
 		return b, nil
 	}
 	b, err := c.JS.ObjectStore(ctx, name)
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeJetStreamNotEnabledForAccount {
+		var js jetstream.JetStream // of another account, which lets this one in to its uploads
+		if js, err = jetstream.NewWithAPIPrefix(c.NC, RootJS); err == nil {
+			b, err = js.ObjectStore(ctx, name)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", name, err)
 	}

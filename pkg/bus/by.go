@@ -13,6 +13,9 @@ import (
 // sets (Nats-Request-Info) would not do: a client that writes the block of headers itself can hide it behind a blank line.
 const RootBy = events.Root + "-by"
 
+// RootJS stands for $JS.API in the accounts of people, where that is their own account's, which has no streams.
+const RootJS = events.Root + "-js"
+
 // Inbox is the prefix of the inboxes of a user of the services' account. Nobody else may subscribe below it.
 func Inbox(user string) string { return "_INBOX_" + user }
 

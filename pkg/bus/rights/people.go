@@ -100,12 +100,21 @@ func (r Role) sends() bool { return r == Publisher || r == Operator }
 // Import is one way from a person's account into that of the services: what it publishes to From arrives at To.
 type Import struct{ From, To string }
 
-// uploads are the subjects by which a client sends files: it writes objects and looks whether they are there. It reads no bytes and purges
+// uploads are the ways by which a client sends files: it writes objects and looks whether they are there. It reads no bytes and purges
 // nothing: what an upload that broke off left behind, the committer finds.
-func uploads() []string {
+func uploads() (out []Import) {
 	s, files := object(bus.BucketUploads), "$O."+bus.BucketUploads
-	return []string{js("STREAM.INFO", s), js("DIRECT.GET", s, files+".M.*"), files + ".C.*", files + ".M.*"}
+	for _, call := range []string{js("STREAM.INFO", s), js("DIRECT.GET", s, files+".M.*")} {
+		out = append(out, Import{From: theirs(call), To: call})
+	}
+	for _, f := range []string{files + ".C.*", files + ".M.*"} {
+		out = append(out, Import{From: f, To: f})
+	}
+	return out
 }
+
+// theirs is how people name a call of the JetStream interface.
+func theirs(call string) string { return bus.RootJS + strings.TrimPrefix(call, "$JS.API") }
 
 // Imports of a person: of each noun that it may ask, with its name in the subject; and as they are, documents, uploads and health.
 func (p Person) Imports() []Import {
@@ -120,9 +129,10 @@ func (p Person) Imports() []Import {
 		}
 	}
 	if p.Role.sends() {
-		for _, s := range append(event(events.KindIngest), uploads()...) {
+		for _, s := range event(events.KindIngest) {
 			out = append(out, Import{s, s})
 		}
+		out = append(out, uploads()...)
 	}
 	slices.SortFunc(out, func(a, b Import) int { return strings.Compare(a.From, b.From) })
 	return out
@@ -139,7 +149,13 @@ func (p Person) User() User {
 		}
 	}
 	if p.Role.sends() {
-		u.Publish = append(u.Publish, append(event(events.KindIngest), uploads()...)...)
+		u.Publish = append(u.Publish, event(events.KindIngest)...)
+		for _, i := range uploads() {
+			u.Publish = append(u.Publish, i.From)
+		}
+		// These lead nowhere, and the client is told at once: whether its own account has streams, it has not, and what tidies up behind a
+		// broken upload.
+		u.Publish = append(u.Publish, js("STREAM.INFO", object(bus.BucketUploads)), theirs(js("STREAM.PURGE", object(bus.BucketUploads))))
 	}
 	u.Publish = sorted(u.Publish)
 	return u
@@ -147,8 +163,10 @@ func (p Person) User() User {
 
 // exports of the account: what people may import, by subject. Each is private to nobody: who has an account is the operator's choice.
 func exports() []string {
-	out := append(event(events.KindIngest), uploads()...)
-	out = append(out, bus.HealthSubject("*"))
+	out := append(event(events.KindIngest), bus.HealthSubject("*"))
+	for _, i := range uploads() {
+		out = append(out, i.To)
+	}
 	for _, n := range Verbs {
 		out = append(out, by(n.Noun))
 	}
