@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
@@ -149,25 +150,48 @@ func (m *Machine) applyAll(ctx context.Context, txn *store.Txn, rec *Record, l *
 	}
 	symmetric := func(relType string) bool { r, ok := sch.Relation(relType); return ok && r.Symmetric }
 	policy := stalePolicy(sch)
-	var stale []string
-	for left := tokens; len(left) > 0; {
-		docs, rest, mixed, err := m.changes(rec, l, left)
-		if err != nil {
-			return err
-		}
-		stale, left = append(stale, mixed...), rest
-		changes := make([]store.DocChange, len(docs))
-		for i := range docs {
-			if e := edits[docs[i].token]; e != nil {
-				docs[i].change.Assertions = e.Assertions
+	ctx, cancel := context.WithCancel(ctx)
+	ahead := make(chan batch, 1)
+	var reads sync.WaitGroup
+	defer reads.Wait()
+	defer cancel()
+	reads.Go(func() {
+		defer close(ahead)
+		for left := tokens; len(left) > 0; {
+			var b batch
+			b.docs, left, b.stale, b.err = m.changes(rec, l, left)
+			for i := range b.docs {
+				d := &b.docs[i]
+				if e := edits[d.token]; e != nil {
+					d.change.Assertions = e.Assertions
+				}
+				d.change.Symmetric, d.change.Stale = symmetric, policy
+				d.change.Prepare()
 			}
-			docs[i].change.Symmetric, docs[i].change.Stale = symmetric, policy
-			changes[i] = docs[i].change
+			select {
+			case ahead <- b:
+			case <-ctx.Done():
+				return
+			}
+			if b.err != nil {
+				return
+			}
+		}
+	})
+	var stale []string
+	for b := range ahead {
+		if b.err != nil {
+			return b.err
+		}
+		stale = append(stale, b.stale...)
+		changes := make([]store.DocChange, len(b.docs))
+		for i := range b.docs {
+			changes[i] = b.docs[i].change
 		}
 		if err := txn.Ahead(ctx, changes); err != nil {
 			return err
 		}
-		for _, d := range docs {
+		for _, d := range b.docs {
 			moved, res, err := applyOne(ctx, txn, d.change, d.base)
 			if err != nil {
 				return fmt.Errorf("document %q: %w", d.change.Meta.Key, err)
@@ -180,10 +204,20 @@ func (m *Machine) applyAll(ctx context.Context, txn *store.Txn, rec *Record, l *
 			took(d, res)
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if len(stale) > 0 {
 		return &staleError{stale}
 	}
 	return nil
+}
+
+// batch are the next documents of a job, and those that were read in two states.
+type batch struct {
+	docs  []stagedDoc
+	stale []string
+	err   error
 }
 
 // What is read of a job before it is applied: at most this many documents, and no more once their texts have this size.

@@ -220,10 +220,11 @@ func (a *application) content() error {
 	if err := checkChunks(a.c.Meta.Key, a.c.Text, chunks); err != nil {
 		return err
 	}
-	now, err := flatten(a.c.Meta.Key, a.c.Assertions, a.c.Symmetric)
+	p, err := a.c.prepare()
 	if err != nil {
 		return err
 	}
+	now := p.now
 	if err := errorsJoin(now.check(a.c.Meta.Key, a.c.Text, chunks), a.checkCandidates(chunks)); err != nil {
 		return err
 	}
@@ -236,16 +237,19 @@ func (a *application) content() error {
 	if err != nil {
 		return err
 	}
-	st := Stated{Assertions: now.assemble(), Dropped: a.c.Dropped}
-	facts, err := factsOf(st.Assertions)
-	if err != nil {
-		return err
+	if a.d.Open && len(now.states) > 0 {
+		if err := p.carried(); err != nil {
+			return err
+		}
 	}
+	st, facts := Stated{Assertions: p.stated, Dropped: a.c.Dropped}, p.facts
 	if st.Kept, st.Decided, err = a.stale(prev, was, facts); err != nil {
 		return err
 	}
-	if facts, err = factsOfStated(st); err != nil {
-		return err
+	if len(st.Kept) > 0 {
+		if facts, err = factsOfStated(st); err != nil {
+			return err
+		}
 	}
 	from := side{a.d.Version, a.d.Date(), was, prev}
 	if inPlace {
@@ -261,9 +265,11 @@ func (a *application) content() error {
 	if err := a.t.diff(a.doc, from, side{a.d.Version, dateOf(a.c.Meta), facts, st}, a.res); err != nil {
 		return err
 	}
-	if err := a.t.putJSON(newKey(a.t.g.id, spaceAssert).id(a.doc).u32(uint32(a.d.Version)), st); err != nil {
+	row, err := p.encode(st)
+	if err != nil {
 		return err
 	}
+	a.t.put(newKey(a.t.g.id, spaceAssert).id(a.doc).u32(uint32(a.d.Version)), row)
 	if err := a.candidates(now, chunks, inPlace, wasText); err != nil {
 		return err
 	}

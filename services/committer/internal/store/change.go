@@ -28,6 +28,8 @@ type DocChange struct {
 	Symmetric func(relType string) bool
 	// Stale is the policy for facts that the document no longer states. Nil: all are withdrawn.
 	Stale func(f StaleFact) string
+
+	prep *prepared
 }
 
 // Outcomes of applying a change.

@@ -76,19 +76,23 @@ func (s *Store) undo(ctx context.Context, g uint32, current uint64) error {
 	}
 }
 
-// journalRow lists keys: each is the length it shares with the one before, then its rest.
-func journalRow(keys [][]byte) []byte {
-	var w writer
-	var last []byte
-	for _, k := range keys {
-		n := 0
-		for n < len(k) && n < len(last) && k[n] == last[n] {
-			n++
-		}
-		w = w.uint(n).bytes(k[n:])
-		last = k
+// journal is the list of the keys of a batch as a row: each is the length it shares with the one before, then its rest.
+type journal struct {
+	row  writer
+	last []byte
+}
+
+// add lists a key; of nil it does nothing.
+func (j *journal) add(k []byte) {
+	if j == nil {
+		return
 	}
-	return w
+	n := 0
+	for n < len(k) && n < len(j.last) && k[n] == j.last[n] {
+		n++
+	}
+	j.row = j.row.uint(n).bytes(k[n:])
+	j.last = append(j.last[:n], k[n:]...)
 }
 
 func eachKey(row []byte, fn func(k []byte) error) error {

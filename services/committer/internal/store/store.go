@@ -42,7 +42,7 @@ type Options struct {
 	// MemTableBytes is the size of a memtable. Defaults to 32 MiB.
 	MemTableBytes int
 	// BatchBytes is about how much of a commit is held in memory before it is written at the next, still invisible
-	// sequence. Defaults to 16 MiB.
+	// sequence. Defaults to 64 MiB: an entity that many documents name is written once a batch.
 	BatchBytes int
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -74,7 +74,7 @@ func (o Options) withDefaults() Options {
 		o.MemTableBytes = 32 << 20
 	}
 	if o.BatchBytes <= 0 {
-		o.BatchBytes = 16 << 20
+		o.BatchBytes = 64 << 20
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -123,10 +123,16 @@ func (s *Store) begin(g *graphState) (*Txn, error) {
 	return t, nil
 }
 
-// reset empties the write-back cache.
+// reset empties the write-back cache. Its maps stay as large as they grew: the next batch has as many rows.
 func (t *Txn) reset() {
-	t.rows, t.size = map[string][]byte{}, 0
-	t.ents, t.rels, t.props, t.byProp = map[id]*entityAgg{}, map[id]*relationAgg{}, map[propID]*propAgg{}, map[ownerProp][]*propAgg{}
+	if t.rows == nil {
+		t.rows, t.ents, t.rels = map[string][]byte{}, map[id]*entityAgg{}, map[id]*relationAgg{}
+	}
+	clear(t.rows)
+	clear(t.ents)
+	clear(t.rels)
+	t.size = 0
+	t.props, t.byProp = map[propID]*propAgg{}, map[ownerProp][]*propAgg{}
 	t.docCands, t.names, t.events = map[id][]string{}, map[string][]byte{}, nil
 	t.matched = map[id]map[id]bool{}
 	t.post.Reset()
@@ -283,9 +289,9 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b := t.s.db.NewBatch()
+	b := t.s.db.NewBatchWithSize(t.size)
 	defer b.Close()
-	if _, err := t.fill(b); err != nil {
+	if err := t.fill(b, nil); err != nil {
 		return err
 	}
 	release, err := t.s.addOps(b, extra)
@@ -363,14 +369,13 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 	if err := t.emitFolds(); err != nil {
 		return err
 	}
-	b := t.s.db.NewBatch()
+	b := t.s.db.NewBatchWithSize(t.size)
 	defer b.Close()
-	keys, err := t.fill(b)
-	if err != nil {
+	var j journal
+	if err := t.fill(b, &j); err != nil {
 		return err
 	}
-	slices.SortFunc(keys, slices.Compare)
-	if err := b.Set(t.journalKey(t.batches).end(), journalRow(keys), nil); err != nil {
+	if err := b.Set(t.journalKey(t.batches).end(), j.row, nil); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	t.s.space.relieve()
@@ -391,28 +396,27 @@ func (t *Txn) journalKey(batch int) key {
 // postingPart is about how large one row of a posting list is.
 const postingPart = 64 << 10
 
-// fill puts the cache into a batch and returns the keys.
-func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
+// fill puts the cache into a batch, and its keys into a journal row unless that is nil.
+func (t *Txn) fill(b *pebble.Batch, j *journal) error {
 	set := func(k, v []byte) error {
-		keys = append(keys, k)
 		t.written++
 		if len(v) == 0 {
 			t.removed++
 		}
 		base, _, _ := splitRow(k)
-		if err := b.Set(k, seal(base, v), nil); err != nil {
-			return fmt.Errorf("write %s: %w", describe(k), err)
-		}
-		return nil
+		j.add(k)
+		return setSealed(b, k, base, v)
 	}
 	sorted := make([]string, 0, len(t.rows))
 	for k := range t.rows {
 		sorted = append(sorted, k)
 	}
 	slices.Sort(sorted)
+	var row key
 	for _, k := range sorted {
-		if err := set(key(k).seq(t.seq), t.rows[k]); err != nil {
-			return nil, err
+		row = append(row[:0], k...).seq(t.seq)
+		if err := set(row, t.rows[k]); err != nil {
+			return err
 		}
 	}
 	next := t.part
@@ -431,28 +435,28 @@ func (t *Txn) fill(b *pebble.Batch) (keys [][]byte, err error) {
 		return nil
 	}
 	if err := t.post.Each(func(term string, data []byte) error { return lists(ListChunks, term, data, lexical.Split) }); err != nil {
-		return nil, err
+		return err
 	}
 	for term, ids := range t.names {
 		if err := lists(listEntities, term, ids, splitIDs); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	t.part = next
 	if err := t.feedRows(set); err != nil {
-		return nil, err
+		return err
 	}
 	if err := t.candFeedRows(set); err != nil {
-		return nil, err
+		return err
 	}
 	for _, e := range t.events {
 		no := t.g.out.take()
 		t.numbers = append(t.numbers, no)
 		if err := set(outboxKey(t.g.id, no).end(), append(writer(nil).u64(t.seq), e...)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return keys, nil
+	return nil
 }
 
 func splitIDs(data []byte, size int) ([][]byte, error) {

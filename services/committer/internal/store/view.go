@@ -23,6 +23,24 @@ func seal(k, v []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(make([]byte, 0, len(v)+sumLen), v...), sum)
 }
 
+// setSealed writes a row whose value is sealed over base, without memory besides the batch's.
+func setSealed(b *pebble.Batch, k, base, v []byte) error {
+	if len(v) == 0 {
+		if err := b.Set(k, nil, nil); err != nil {
+			return fmt.Errorf("write %s: %w", describe(k), err)
+		}
+		return nil
+	}
+	op := b.SetDeferred(len(k), len(v)+sumLen)
+	copy(op.Key, k)
+	copy(op.Value, v)
+	binary.LittleEndian.PutUint32(op.Value[len(v):], crc32.Update(crc32.Checksum(base, castagnoli), castagnoli, v))
+	if err := op.Finish(); err != nil {
+		return fmt.Errorf("write %s: %w", describe(k), err)
+	}
+	return nil
+}
+
 // unseal checks and drops the checksum.
 func unseal(k, v []byte) ([]byte, error) {
 	if len(v) == 0 {
