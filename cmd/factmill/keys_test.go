@@ -33,8 +33,8 @@ func TestKeys(t *testing.T) {
 		return reply.keyState, reply.Made
 	}
 	first, made := make("--person", "ada=reviewer", "--person", "crawler=publisher")
-	require.Len(t, made, 10)
-	require.Len(t, first.Users, 8)
+	require.Len(t, made, 11)
+	require.Len(t, first.Users, 9)
 	for _, name := range made {
 		info, err := os.Stat(filepath.Join(dir, "seeds", name))
 		require.NoError(t, err)

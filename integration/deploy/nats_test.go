@@ -192,7 +192,7 @@ func TestNATSServes(t *testing.T) {
 		require.NoError(t, c.Check(t.Context(), table), name)
 		c.Close()
 	}
-	require.Len(t, seeds, len(services)+3)
+	require.Len(t, seeds, len(services)+4) // and provision, admin, the replica, you
 	// A person's documents get in, and what only a service may say does not, at whichever server.
 	you, err := connect("you")
 	require.NoError(t, err)

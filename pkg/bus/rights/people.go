@@ -55,6 +55,8 @@ var Verbs = []struct {
 }{
 	{"query", all([]Role{Reader, Reviewer}, "stats", "seq", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
 		"relations", "relation_types", "stored", "export", "verify", "candidates")},
+	{"replica", all([]Role{Reader, Reviewer}, "stats", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
+		"relations", "relation_types", "export", "verify")},
 	{"review", join(all([]Role{Reader, Reviewer}, "list", "show", "stats", "audit", "patch", "policy"),
 		all([]Role{Reviewer}, "approve", "reject", "undo", "edit", "prune", "convert"))},
 	{"jobs", join(all([]Role{Publisher, Reader, Reviewer}, "get", "list"), all([]Role{Reviewer}, "accept"), all([]Role{Publisher}, "cancel"))},

@@ -58,7 +58,7 @@ var Stages = []struct{ Name, Output string }{
 	{"loader", events.KindLoaded}, {"chunker", events.KindChunked}, {"extractor", events.KindExtracted}, {"resolver", events.KindResolved},
 }
 
-// Services is the table.
+// Services is the table: the six, and the read replica.
 var Services = []Service{
 	{
 		Name: "loader", Emits: []string{events.KindFound, events.KindLoaded, events.KindStaged, events.KindEnded, events.KindSealed, dead("loader")},
@@ -91,7 +91,7 @@ var Services = []Service{
 		},
 		Asks: []string{"match.judge"},
 		Answers: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "held",
-			"dead-letters", "backup", "jobs"},
+			"dead-letters", "backup", "feed", "jobs"},
 		Looks: []string{bus.StreamIngest, bus.StreamJobs, bus.StreamCandidates, bus.StreamChanges, bus.StreamAudit, bus.StreamDead, bus.StreamSpent},
 		Reads: []string{bus.BucketUploads, bus.BucketBodies}, Writes: []string{bus.BucketUploads, bus.BucketBodies},
 		Also: slices.Concat(
@@ -109,6 +109,11 @@ var Services = []Service{
 			"conflicts.decide",
 		},
 		Answers: []string{"review", "query.candidates"},
+	},
+	{
+		// A read replica copies the committer's store and answers reads; it says nothing that others keep.
+		Name: "replica", Micro: []string{"replica", "replica-query"}, Hears: []string{events.KindChange},
+		Asks: []string{"feed.begin", "feed.read", "backup.read", "backup.end"}, Answers: []string{"replica", "query"},
 	},
 }
 

@@ -153,3 +153,45 @@ func TestRoles(t *testing.T) {
 	require.Error(t, rights.Person{Name: "ada", Role: "boss"}.Check())
 	require.NoError(t, rights.Person{Name: "ada-1", Role: rights.Reader}.Check())
 }
+
+// The guide's table of roles is the code's.
+func TestTheGuideIsRight(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "rights.md"))
+	require.NoError(t, err)
+	said := map[rights.Role]map[string]bool{}
+	for _, r := range rights.Roles {
+		row := regexp.MustCompile(`(?m)^\| ` + string(r) + ` \| (.*) \|$`).FindStringSubmatch(string(b))
+		require.NotNil(t, row, r)
+		said[r] = map[string]bool{}
+		for _, before := range rights.Roles {
+			if before != r && (strings.HasPrefix(row[1], "as "+string(before)) || strings.HasPrefix(row[1], "all of these")) {
+				for v := range said[before] {
+					said[r][v] = true
+				}
+			}
+		}
+		noun := ""
+		for _, m := range regexp.MustCompile("`([a-z-]+\\.)?([a-z_*]+)`").FindAllStringSubmatch(row[1], -1) {
+			if m[1] != "" {
+				noun = m[1]
+			}
+			for _, n := range rights.Verbs {
+				for v := range n.Verbs {
+					if n.Noun+"." == noun && (m[2] == v || m[2] == "*") {
+						said[r][noun+v] = true
+					}
+				}
+			}
+		}
+	}
+	for _, r := range rights.Roles {
+		for _, n := range rights.Verbs {
+			for v := range n.Verbs {
+				require.Equal(t, r.May(n.Noun, v), said[r][n.Noun+"."+v], "%s %s.%s", r, n.Noun, v)
+			}
+		}
+	}
+	for _, u := range rights.Users() {
+		require.Contains(t, string(b), "\n| "+u.Name+" | ")
+	}
+}
