@@ -158,9 +158,11 @@ func TestRoles(t *testing.T) {
 func TestTheGuideIsRight(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "rights.md"))
 	require.NoError(t, err)
+	_, people, ok := strings.Cut(string(b), "People and programs are an account each")
+	require.True(t, ok)
 	said := map[rights.Role]map[string]bool{}
 	for _, r := range rights.Roles {
-		row := regexp.MustCompile(`(?m)^\| ` + string(r) + ` \| (.*) \|$`).FindStringSubmatch(string(b))
+		row := regexp.MustCompile(`(?m)^\| ` + string(r) + ` \| (.*) \|$`).FindStringSubmatch(people)
 		require.NotNil(t, row, r)
 		said[r] = map[string]bool{}
 		for _, before := range rights.Roles {
