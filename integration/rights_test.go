@@ -34,20 +34,22 @@ import (
 // guarded is a NATS server as deploy/nats has it, with keys that `factmill keys` made, and a person of each role.
 type guarded struct {
 	*cluster
-	dir string // of the configuration and the keys
+	dir    string // of the configuration and the keys
+	server *server.Server
 }
 
 // roles are the people, by name.
 var roles = map[string]rights.Role{"pia": rights.Publisher, "rob": rights.Reader, "ada": rights.Reviewer, "olga": rights.Operator}
 
-// guard starts the server: its own process's configuration, but on a free port.
-func guard(t *testing.T) *guarded {
+// guard starts the server: with the configuration as its process would, but on loopback and a free port, and with lines of the test's.
+func guard(t *testing.T, lines ...string) *guarded {
 	t.Helper()
 	g := &guarded{cluster: &cluster{t: t, dir: t.TempDir(), procs: map[string][]*process{}}, dir: t.TempDir()}
 	for _, name := range []string{"nats.conf", "accounts.conf"} {
 		b, err := os.ReadFile(filepath.Join(root, "deploy", "nats", name))
 		require.NoError(t, err)
 		text := strings.ReplaceAll(string(b), `"tls/`, `"`+filepath.Join(g.dir, "tls")+`/`) // a server runs beside them, this test does not
+		text = strings.Replace(text, "port: 4222\nhttp: \"127.0.0.1:8222\"", fmt.Sprintf("listen: %q\n%s", freeAddress(t), strings.Join(lines, "\n")), 1)
 		require.NoError(t, os.WriteFile(filepath.Join(g.dir, name), []byte(text), 0o600))
 	}
 	args := []string{"keys", g.dir, "--json"}
@@ -62,9 +64,10 @@ func guard(t *testing.T) *guarded {
 	t.Setenv("NATS_STORE", t.TempDir())
 	o, err := server.ProcessConfigFile(filepath.Join(g.dir, "nats.conf"))
 	require.NoError(t, err)
-	o.Host, o.Port, o.HTTPPort, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, 0, true, true
+	o.NoSigs, o.NoLog = true, true
 	s, err := server.NewServer(o)
 	require.NoError(t, err)
+	g.server = s
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	require.True(t, s.ReadyForConnections(30*time.Second))
@@ -315,7 +318,7 @@ func (g *guarded) person(t *testing.T, who string, code int, stdin string, args 
 
 // Documents go in by a publisher, are read by a reader and decided by a reviewer, over TLS, and the audit names who the connection was.
 func TestPeopleAndTheActor(t *testing.T) {
-	g := guard(t)
+	g := guard(t, "feature_flags { js_ack_fc_v2: true }") // acknowledgements of the newer form; every other test has the older
 	g.six()
 	dir := example(t)
 	g.person(t, "olga", 0, "", "schema", "put", filepath.Join(dir, "schema.yaml"))
@@ -425,4 +428,24 @@ func TestAServiceWithoutItsRightsEnds(t *testing.T) {
 	require.True(t, errors.As(p.err, &exit))
 	require.Equal(t, 1, exit.ExitCode())
 	require.Contains(t, p.output(), "lacks a permission")
+}
+
+// A key that was made anew is the only one after a reload, and a person who went gets in no more.
+func TestAKeyMadeAnew(t *testing.T) {
+	g := guard(t)
+	old := filepath.Join(t.TempDir(), "old")
+	b, err := os.ReadFile(filepath.Join(g.keys, "chunker"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(old, b, 0o600))
+	stays, goes := g.as("ada"), g.as("chunker")
+	r := run(t, "", "keys", g.dir, "--anew", "chunker", "--gone", "rob")
+	require.Equal(t, 0, r.code, r.stderr)
+	require.NoError(t, g.server.Reload())
+	require.Error(t, testkit.Receive(t, "the end of the old key's connection", goes.Failed()))
+	_ = g.as("chunker")
+	require.NoError(t, stays.NC.Flush())
+	o := g.options("chunker")
+	o.NKey = old
+	_, err = bus.Connect(t.Context(), o)
+	require.ErrorIs(t, err, bus.ErrRefused)
 }
