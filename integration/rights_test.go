@@ -227,6 +227,8 @@ func TestTheForbidden(t *testing.T) {
 			a := g.attempts(t, s)
 			for _, c := range bus.NewTable(bus.TableOptions{}).Consumers {
 				if c.Config.Durable == s {
+					a.allowedPublish("$JS.ACK." + c.Stream + "." + s + ".1.1.1.1.0")
+					a.allowedPublish("$JS.ACK._.hash." + c.Stream + "." + s + ".1.1.1.1.0")
 					continue
 				}
 				if s != "committer" || c.Stream != bus.StreamIngest { // it reads that stream through consumers of its own
