@@ -36,7 +36,7 @@ func buildKeys() []Key {
 		{Name: "data", Help: "data directory (default $XDG_DATA_HOME/factmill)"},
 		{Name: "nats.url", Help: "NATS server of running services"},
 		{Name: "nats.creds", Help: "credentials file"},
-		{Name: "nats.nkey", Help: "nkey seed file"},
+		{Name: "nats.nkey", Help: "nkey seed file; of services also the directory of their seeds"},
 		{Name: "nats.user", Help: "user name"},
 		{Name: "nats.password", Help: "password", Secret: true},
 		{Name: "nats.token", Help: "token; of up: what clients must bring", Secret: true},
