@@ -235,9 +235,12 @@ func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if sub != nil {
 		subject = sub.Subject
 	}
-	c.log.Error("NATS reported an error", "name", c.name, "subject", subject, "error", err)
+	level := slog.LevelError
+	if errors.Is(err, nats.ErrPermissionViolation) && c.denied.tell(err) { // whoever asked says so
+		level = slog.LevelDebug
+	}
+	c.log.Log(context.Background(), level, "NATS reported an error", "name", c.name, "subject", subject, "error", err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		c.denied.tell(err)
 		c.fail(fmt.Errorf("%s lacks a permission at NATS: %w", c.name, err))
 	}
 }

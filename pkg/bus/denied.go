@@ -58,17 +58,18 @@ func Denied(ctx context.Context, err error) error {
 	return err
 }
 
-// tell ends the waiting of those that a violation is about.
-func (d *denials) tell(err error) {
+// tell ends the waiting of those that a violation is about, and says whether there are any.
+func (d *denials) tell(err error) bool {
 	m := violated.FindStringSubmatch(err.Error())
 	if m == nil {
-		return
+		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for cancel := range d.waiting[m[1]] {
 		(*cancel)(api.Errorf(403, "not_allowed", "this user may not publish to %s: ask who runs the NATS server for another role", m[1]))
 	}
+	return len(d.waiting[m[1]]) > 0
 }
 
 // seedOption signs with an nkey seed in memory.
