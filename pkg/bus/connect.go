@@ -235,6 +235,10 @@ func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if sub != nil {
 		subject = sub.Subject
 	}
+	if lateReply(err) {
+		c.log.Warn("a reply was refused: its request came over a connection that was lost", "name", c.name, "error", err)
+		return
+	}
 	level := slog.LevelError
 	if errors.Is(err, nats.ErrPermissionViolation) && c.denied.tell(err) { // whoever asked says so
 		level = slog.LevelDebug

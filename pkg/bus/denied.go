@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -20,6 +21,13 @@ type denials struct {
 }
 
 var violated = regexp.MustCompile(`(?i)violation for publish to "([^"]+)"`)
+
+// lateReply says that a violation is about a reply. A service may reply to what it was asked over this connection; what it was asked over one
+// that was lost since, nobody remembers. Whoever asked asks again.
+func lateReply(err error) bool {
+	m := violated.FindStringSubmatch(err.Error())
+	return m != nil && errors.Is(err, nats.ErrPermissionViolation) && (strings.HasPrefix(m[1], "_INBOX") || strings.HasPrefix(m[1], "_R_."))
+}
 
 // within is ctx until the server refuses a publish to the subject.
 func (d *denials) within(ctx context.Context, subject string) (context.Context, func()) {

@@ -111,3 +111,13 @@ func TestObjectsAreReadDirectly(t *testing.T) {
 	default:
 	}
 }
+
+// A reply that may not be given any more ends nothing: the request came over a connection that was lost.
+func TestALateReplyEndsNothing(t *testing.T) {
+	_, as := guarded(t)
+	c := as("committer")
+	require.NoError(t, c.NC.Publish(bus.Inbox("loader")+".x", nil))
+	require.NoError(t, c.NC.Flush())
+	require.NoError(t, c.NC.Publish("factmill.default.review.approve", nil)) // which it may not, at any time
+	require.ErrorContains(t, testkit.Receive(t, "the failure", c.Failed()), "factmill.default.review.approve")
+}
