@@ -84,8 +84,8 @@ alone: ## build every module outside the workspace
 bench: ## the benchmarks, once each
 	go test -run '^$$' -bench . -benchtime 1x ./bench/...
 
-.PHONY: bench/pipeline bench/noop bench/update bench/replicas bench/memory bench/query
-bench/pipeline bench/noop bench/update bench/replicas bench/memory bench/query: ## one benchmark of the whole, beside its limits (figures as JSON: .bench.json)
+.PHONY: bench/pipeline bench/noop bench/update bench/commit bench/resolve bench/review bench/replicas bench/memory bench/query
+bench/pipeline bench/noop bench/update bench/commit bench/resolve bench/review bench/replicas bench/memory bench/query: ## one benchmark of the whole, beside its limits (figures as JSON: .bench.json)
 	go run ./bench/cmd/bench -json .bench.json $(@F)
 
 .PHONY: eval

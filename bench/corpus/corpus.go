@@ -18,6 +18,9 @@ type Corpus struct {
 	// People, Firms and Towns are how many different names there are. They default to a fifth, a tenth and a twentieth of 20,000: what a
 	// document says of them is drawn evenly, but one sentence in eight names one of the first ten, the hubs.
 	People, Firms, Towns int
+	// Stride is how far the numbers of two names that follow each other are apart: documents of a corpus with a hundredth of the names and a
+	// stride of 100 name as many things of the large corpus as those of a small one do of theirs. The hubs are the same. Defaults to 1.
+	Stride int
 }
 
 func (c Corpus) withDefaults() Corpus {
@@ -30,6 +33,7 @@ func (c Corpus) withDefaults() Corpus {
 	set(&c.People, 4000)
 	set(&c.Firms, 2000)
 	set(&c.Towns, 1000)
+	set(&c.Stride, 1)
 	return c
 }
 
@@ -83,7 +87,7 @@ func (c Corpus) Document(n, version int) []byte {
 		if rng.IntN(8) == 0 {
 			return rng.IntN(10)
 		}
-		return rng.IntN(of)
+		return rng.IntN(of) * c.Stride
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Notes %d\n\n", n)

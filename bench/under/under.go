@@ -48,6 +48,7 @@ type Options struct {
 	Args     []string                     // of every process
 	Extra    map[string][]string          // of the processes of one service
 	More     func(service string) (n int) // replicas of one service, where it is not Replicas
+	Metrics  bool                         // of all in one process: listen for Metric
 }
 
 // Factmill is a running one.
@@ -57,6 +58,7 @@ type Factmill struct {
 	o     Options
 	procs []*process
 	nats  *embedded.Server
+	http  string // where metrics are
 	used  Usage
 }
 
@@ -93,7 +95,14 @@ func Start(ctx context.Context, o Options) (f *Factmill, err error) {
 			return f, err
 		}
 		f.URL = "nats://" + addr
-		if err := f.spawn("factmill", append([]string{"up", "--data", o.Dir, "--listen", addr, "--loader.roots", string(filepath.Separator)}, o.Args...)); err != nil {
+		args := append([]string{"up", "--data", o.Dir, "--listen", addr, "--loader.roots", string(filepath.Separator)}, o.Args...)
+		if o.Metrics {
+			if f.http, err = free(); err != nil {
+				return f, err
+			}
+			args = append(args, "--http", f.http)
+		}
+		if err := f.spawn("factmill", args); err != nil {
 			return f, err
 		}
 		return f, f.ready(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,6 +180,9 @@ func (c *cli) restore(ctx context.Context, from, data string, noVerify bool) err
 	if err != nil {
 		return err
 	}
+	if b.Format > committer.StoreFormat {
+		return failf("%s has format %d, this program reads up to %d: restore it with the version that wrote it, or a newer one", from, b.Format, committer.StoreFormat)
+	}
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -198,7 +202,7 @@ func (c *cli) restore(ctx context.Context, from, data string, noVerify bool) err
 	p.Done()
 	found := map[string]api.VerifyReply{}
 	if !noVerify {
-		found, err = committer.VerifyDir(ctx, committer.FromConfig(c.cfg), func(g string) { c.say("verifying graph %s", g) })
+		found, err = committer.VerifyDir(ctx, committer.FromConfig(c.cfg), c.logger(slog.LevelWarn), func(g string) { c.say("verifying graph %s", g) })
 		if err != nil {
 			return err
 		}

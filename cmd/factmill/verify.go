@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,10 +11,36 @@ import (
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/services/committer"
 )
 
 // verifyTimeout where nobody chose one: every key of the store is read.
 const verifyTimeout = time.Hour
+
+// sameFormat refuses a data directory of another format where the command would open it: verifying is no reason to bring it forward, which
+// cannot be taken back.
+func (c *cli) sameFormat() error {
+	if c.cfg.Get("nats.url") != "" && c.cfg.Source("data") != "flag" {
+		return nil
+	}
+	dir, err := target.Dir(c.cfg, c.getenv)
+	if err != nil {
+		return usage(err)
+	}
+	cfg := committer.FromConfig(c.cfg)
+	cfg.Dir = filepath.Join(dir, "store")
+	format, err := committer.FormatOf(cfg)
+	if errors.Is(err, committer.ErrInUse) || format == 0 && err == nil {
+		return nil // whoever works on it brought it forward
+	}
+	if err != nil {
+		return err
+	}
+	if format < committer.StoreFormat {
+		return failf("%s has format %d, this program verifies format %d: make a copy, and 'factmill up --data %s' brings it forward; as it is, the version that wrote it verifies it", cfg.Dir, format, committer.StoreFormat, dir)
+	}
+	return nil
+}
 
 func (c *cli) verifyCmd() *cobra.Command {
 	var req api.Verify
@@ -25,6 +53,9 @@ their cardinality. Problems end with exit code 1.`,
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("timeout") {
 				c.timeout = verifyTimeout
+			}
+			if err := c.sameFormat(); err != nil {
+				return err
 			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
 				raw, err := s.Ask(ctx, "query.verify", req)

@@ -1,7 +1,7 @@
 // Command bench measures Factmill: each subcommand is one benchmark, prints its figures beside their limits, and ends with 1 when one is
 // missed.
 //
-//	bench [-json FILE] [-bin DIR] [-tmp DIR] pipeline|noop|update|replicas|memory|query [flags]
+//	bench [-json FILE] [-bin DIR] [-tmp DIR] pipeline|noop|update|commit|resolve|review|replicas|memory|query [flags]
 package main
 
 import (
@@ -48,6 +48,9 @@ var benchmarks = map[string]benchmark{
 	"pipeline": {"documents a second and CPU a document, beside bare JetStream and bare Pebble", pipeline},
 	"noop":     {"the same corpus again: contents read and hashed, nothing changed", noop},
 	"update":   {"one document in a hundred changed, and only those sent", update},
+	"commit":   {"the same job into a small graph and into one 100 times as large", commit},
+	"resolve":  {"names a second that are compared and linked, and at ten times as many", resolve},
+	"review":   {"lists, single decisions, and one about 10,000 candidates", review},
 	"replicas": {"an extractor with a 200 ms model: 1, 2, 4 and 8 replicas", replicas},
 	"memory":   {"the largest resident memory over 10,000 and 100,000 documents", memory},
 	"query":    {"reads in a small and in a large graph, and beside a running ingest", query},

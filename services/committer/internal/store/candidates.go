@@ -96,7 +96,7 @@ func (t *Txn) putRecord(doc id, was, now *CandidateRecord) error {
 		return err
 	}
 	// The row stays when the record goes or gets another id: who asks by an old id is told the key.
-	t.put(ik, make(writer, 0, idLen+len(k)+2).id(doc).str(k))
+	t.put(ik, candLead(doc, k))
 	return nil
 }
 
@@ -104,6 +104,9 @@ func candIDKey(g uint32, recordID string) (key, error) {
 	v, err := mustID(recordID)
 	return newKey(g, spaceCandID).id(v), err
 }
+
+// candLead is the value of that row.
+func candLead(doc id, k string) []byte { return make(writer, 0, idLen+len(k)+2).id(doc).str(k) }
 
 func encodeGroup(r *CandidateRecord) []byte {
 	return make(writer, 0, 32).str(r.State).uint(r.Count).float(r.Confidence)

@@ -60,6 +60,11 @@ func (d degreeAt) idKey(g uint32) (key, error) {
 	return newKey(g, spaceDegreeID).id(v), err
 }
 
+// lead is the value of that row.
+func (d degreeAt) lead() []byte { return make(writer, 0, 48).id(d.entity).str(d.typ).str(d.side) }
+
+func degreeRow(relations int) []byte { return make(writer, 0, 8).uint(relations) }
+
 // emitDegrees brings the rows of degrees up to date. by says how many relations of each this batch brings or takes. An entity without a
 // row costs a look at its relations, of which there is one at most; where an older version wrote no row, they are counted.
 func (t *Txn) emitDegrees(by map[degreeAt]int) error {
@@ -81,7 +86,7 @@ func (t *Txn) emitDegrees(by map[degreeAt]int) error {
 		}
 		var row, lead []byte
 		if now >= 2 {
-			row, lead = make(writer, 0, 8).uint(now), make(writer, 0, 48).id(d.entity).str(d.typ).str(d.side)
+			row, lead = degreeRow(now), d.lead()
 		}
 		t.put(k, row)
 		if was == (now >= 2) {

@@ -90,6 +90,9 @@ func matchIDKey(g uint32, p [2]id) (key, error) {
 	return newKey(g, spaceMatchID).id(v), err
 }
 
+// matchLead is the value of that row.
+func matchLead(p [2]id) []byte { return make(writer, 0, 2*idLen).id(p[0]).id(p[1]) }
+
 func (t *Txn) there(v id) (bool, error) {
 	a, err := t.entity(v)
 	return err == nil && a.fold.Documents > 0, err
@@ -197,7 +200,7 @@ func (t *Txn) putMatchID(p [2]id, there bool) error {
 	}
 	var row []byte
 	if there {
-		row = make(writer, 0, 2*idLen).id(p[0]).id(p[1])
+		row = matchLead(p)
 	}
 	t.put(k, row)
 	return nil

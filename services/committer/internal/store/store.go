@@ -20,10 +20,6 @@ import (
 	"github.com/factmill/factmill/pkg/events"
 )
 
-// formatVersion of the key space. It only rises: a step from n to n+1 is written into the data directory by the first Open
-// of a program that knows it, and older programs then refuse the directory.
-const formatVersion = 1
-
 const (
 	rowFormat = "format"
 	rowEpoch  = "epoch"
@@ -161,14 +157,20 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	if format > formatVersion {
-		return fmt.Errorf("%w: %s has format %d, this program reads up to %d", ErrNewerFormat, s.opt.Dir, format, formatVersion)
-	}
-	if err := s.loadGraphs(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %s has format %d, this program reads up to %d: start the version that wrote it, or a newer one, or restore a backup that this one wrote",
+			ErrNewerFormat, s.opt.Dir, format, formatVersion)
 	}
 	epoch, err := s.systemNumber(rowEpoch)
 	if err != nil {
 		return err
+	}
+	if err := s.loadGraphs(ctx); err != nil {
+		return err
+	}
+	if format != 0 && format < formatVersion {
+		if err := s.migrate(ctx, format, epoch); err != nil {
+			return err
+		}
 	}
 	s.epoch = epoch + 1
 	b := s.db.NewBatch()

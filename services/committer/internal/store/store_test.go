@@ -50,7 +50,7 @@ func TestOpenNewerFormat(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = Open(t.Context(), o)
 	require.ErrorIs(t, err, ErrNewerFormat)
-	require.EqualError(t, err, "data directory has a newer format: data has format 2, this program reads up to 1")
+	require.EqualError(t, err, "data directory has a newer format: data has format 3, this program reads up to 2: start the version that wrote it, or a newer one, or restore a backup that this one wrote")
 	_, err = Open(t.Context(), o)
 	require.ErrorIs(t, err, ErrNewerFormat, "the refusal let go of the lock and changed nothing")
 }
