@@ -202,7 +202,10 @@ func (c *cluster) start(service string, args ...string) *process {
 
 func (c *cluster) startWith(service string, env []string, args ...string) *process {
 	c.t.Helper()
-	all := append([]string{"--nats.url", c.url, "--nats.nkey", filepath.Join(c.keys, service), "--bus.ack_wait", ackWait, "--loader.roots", string(filepath.Separator)}, append(slices.Clone(c.args), args...)...)
+	all := append([]string{"--nats.url", c.url, "--bus.ack_wait", ackWait, "--loader.roots", string(filepath.Separator)}, append(slices.Clone(c.args), args...)...)
+	if c.keys != "" {
+		all = append(all, "--nats.nkey", filepath.Join(c.keys, service))
+	}
 	if service == "committer" {
 		all = append(all, "--data", c.dir)
 	}

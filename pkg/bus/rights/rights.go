@@ -49,6 +49,8 @@ type Service struct {
 	Reads, Writes []string
 	// Also are subjects of the JetStream interface, or of none of the above.
 	Also []string
+	// Says are subjects that its own replicas say things on, to each other.
+	Says []string
 	// Micro are the names that it registers under; nil is its own.
 	Micro []string
 }
@@ -89,7 +91,7 @@ var Services = []Service{
 			events.KindStaged, events.KindEnded, events.KindSealed, events.KindOpened, events.KindHeld, events.KindCommitted,
 			events.KindRollingBack, events.KindRolledBack, events.KindCandidate, events.KindChange, events.KindAudit, dead("committer"),
 		},
-		Asks: []string{"match.judge"},
+		Asks: []string{"match.judge"}, Says: []string{events.Root + ".writer"}, // who writes
 		Answers: []string{"query", "schema", "settings", "registry", "vectors", "matches", "candidates", "decisions", "conflicts", "stale", "held",
 			"dead-letters", "backup", "feed", "jobs"},
 		Looks: []string{bus.StreamIngest, bus.StreamJobs, bus.StreamCandidates, bus.StreamChanges, bus.StreamAudit, bus.StreamDead, bus.StreamSpent},
@@ -249,6 +251,7 @@ func (s Service) user() User {
 	for _, b := range s.Writes {
 		u.Publish = append(u.Publish, writeObjects(b)...)
 	}
+	u.Publish, u.Subscribe = append(u.Publish, s.Says...), append(u.Subscribe, s.Says...)
 	u.Publish = append(u.Publish, s.Also...)
 	for _, k := range s.Hears {
 		u.Subscribe = append(u.Subscribe, event(k)...)
