@@ -105,6 +105,10 @@ eval: ## precision and recall of the embedded extractor: the two gold sets, the 
 eval/resolution: ## precision and recall of linking names: the gold pairs, by method and kind, and real/febrl's records when they are there
 	go run ./bench/cmd/resolution -records .real/febrl bench/testdata/resolution/pairs.jsonl
 
+.PHONY: rights
+rights: ## write deploy/nats/accounts.conf and the manifests' copy anew from pkg/bus/rights (look at the diff)
+	go test ./pkg/bus/rights -run '^TestCommittedFiles$$' -rewrite -count 1
+
 .PHONY: examples
 examples: build ## write the expected graph of the examples anew (look at the diff)
 	./make/examples.sh

@@ -156,6 +156,9 @@ type cluster struct {
 	procs map[string][]*process
 	nats  *embedded.Server
 	nodes *testkit.NATSCluster // instead of nats
+	// access is who may connect to nats: every service with a key of its own, and the tests' client as anybody.
+	access *embedded.Access
+	keys   string // directory of the services' seeds
 	// streams is the directory of nats.
 	streams string
 	args    []string // of every process
@@ -183,7 +186,11 @@ func (c *cluster) up(args ...string) {
 func sixProcesses(t testing.TB, n int, args ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), procs: map[string][]*process{}, streams: t.TempDir(), args: args}
-	c.nats = testkit.Server(t, embedded.Options{Dir: c.streams, Listen: "127.0.0.1:0"})
+	c.access, c.keys = testkit.Access(t), t.TempDir()
+	for name, key := range c.access.Keys {
+		require.NoError(t, os.WriteFile(filepath.Join(c.keys, name), []byte(key.Seed), 0o600))
+	}
+	c.nats = testkit.Server(t, embedded.Options{Dir: c.streams, Listen: "127.0.0.1:0", Access: c.access})
 	c.url = c.nats.ClientURL()
 	c.connect()
 	require.NoError(t, bus.EnsureAll(t.Context(), c.conn.JS, testkit.Table()))
@@ -214,6 +221,9 @@ func (c *cluster) start(service string, args ...string) *process {
 func (c *cluster) startWith(service string, env []string, args ...string) *process {
 	c.t.Helper()
 	all := append([]string{"--nats.url", c.url, "--bus.ack_wait", ackWait, "--loader.roots", string(filepath.Separator)}, append(slices.Clone(c.args), args...)...)
+	if c.keys != "" {
+		all = append(all, "--nats.nkey", filepath.Join(c.keys, service))
+	}
 	if service == "committer" {
 		all = append(all, "--data", c.dir)
 	}

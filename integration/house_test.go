@@ -78,6 +78,7 @@ var may = map[string][]string{
 	"pkg/plan":         {"pkg/fingerprint"},
 	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch", "pkg/plan", "pkg/schema"},
 	"pkg/bus":          {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
+	"pkg/bus/rights":   {"pkg/bus", "pkg/events"},
 	"pkg/coverage":     {"pkg/api", "pkg/graph", "pkg/schema"},
 	"pkg/tracing":      {"pkg/bus"},
 	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events", "pkg/tracing"},

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -80,8 +81,9 @@ func newFleet(t testing.TB, opt fleetOptions) *fleet {
 	if opt.AckWait == 0 {
 		opt.AckWait = testkit.AckWait
 	}
-	s := testkit.Server(t, embedded.Options{Dir: t.TempDir()})
-	f := &fleet{cluster: &cluster{t: t, dir: t.TempDir(), conn: testkit.Connect(t, s, "test")}, server: s, opt: opt}
+	access := testkit.Access(t)
+	s := testkit.Server(t, embedded.Options{Dir: t.TempDir(), Access: access})
+	f := &fleet{cluster: &cluster{t: t, dir: t.TempDir(), conn: testkit.Connect(t, s, "test"), access: access}, server: s, opt: opt}
 	require.NoError(t, bus.EnsureAll(t.Context(), f.conn.JS, bus.NewTable(bus.TableOptions{AckWait: opt.AckWait})))
 	t.Cleanup(f.stopAll)
 	for _, name := range stages {
@@ -124,7 +126,7 @@ func (f *fleet) build(name string, deps app.Deps) (app.Service, error) {
 
 // start starts a replica with a connection and a registry of its own.
 func (f *fleet) start(name string) (*member, error) {
-	conn, err := bus.Connect(context.Background(), bus.Options{InProcess: f.server, Name: name, Log: testkit.Quiet()})
+	conn, err := bus.Connect(context.Background(), f.access.As(name, bus.Options{InProcess: f.server, Name: name, Log: testkit.Quiet()}))
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -134,10 +136,24 @@ func (f *fleet) start(name string) (*member, error) {
 		conn.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
+	f.watch(m)
 	var ctx context.Context
 	ctx, m.cancel = context.WithCancel(context.Background())
 	go func() { m.err = s.Run(ctx); close(m.done) }() // ends with stop or crash
 	return m, nil
+}
+
+// watch fails the test when a replica does what its user may not: as a process it would end.
+func (f *fleet) watch(m *member) {
+	f.dying.Go(func() {
+		select {
+		case err := <-m.conn.Failed():
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				f.t.Errorf("%s: %v", m.name, err)
+			}
+		case <-m.done:
+		}
+	})
 }
 
 // stop ends a replica as SIGTERM does. It may say that it was told to stop while it started.

@@ -131,12 +131,14 @@ func publish(ctx context.Context, s *target.Session, e events.Ingest) (posted, e
 	if limit := s.Conn.NC.MaxPayload(); int64(len(body)) > limit {
 		return p, usagef("the call names too much for one job: its event has %d bytes, at most %d; split it", len(body), limit)
 	}
+	ctx, done := s.Conn.WhileAllowed(ctx, m.Subject)
+	defer done()
 	// The id lets the client send it again when the acknowledgement is lost, without a second job.
 	ack, err := s.Conn.JS.PublishMsg(ctx, m, jetstream.WithMsgID(rand.Text()))
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
 		return p, fmt.Errorf("%s has no streams: run factmill provision --apply there: %w", s.Where, nats.ErrNoResponders)
 	}
-	if err != nil {
+	if err = bus.Denied(ctx, err); err != nil {
 		return p, fmt.Errorf("document event: %w", err)
 	}
 	p = posted{job: e.Job, digest: fingerprint.SHA256Hex(body), seq: ack.Sequence}

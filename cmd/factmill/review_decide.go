@@ -107,7 +107,7 @@ func (c *cli) decideCmd(verb, meaning, short, long string) *cobra.Command {
 // whoFlags say who decides and why.
 func (c *cli) whoFlags(cmd *cobra.Command, d *decision) {
 	f := cmd.Flags()
-	f.StringVar(&d.actor, "actor", "", "who decides, a `name` (default: the user of this machine)")
+	f.StringVar(&d.actor, "actor", "", "who decides, a `name` (default: the user of this machine; where the NATS server knows you by your key, its name counts)")
 	f.StringVar(&d.reason, "reason", "", "why, a `text` for the record")
 	f.StringVar(&d.request, "request-id", "", "an `id` of this decision: the same command again changes nothing twice")
 }

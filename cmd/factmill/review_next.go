@@ -58,7 +58,7 @@ is about that very change: when it is another one by now, the item is shown anew
 	f.StringVar(&d.query.Label, "label", "", "only those of this `label`")
 	f.Float64Var(&d.query.MinScore, "min-score", 0, "only with at least this confidence; of a match its score (0 to 1)")
 	f.IntVar(&d.query.MinCount, "min-count", 0, "only seen at least this often")
-	f.StringVar(&d.actor, "actor", "", "who decides, a `name` (default: the user of this machine)")
+	f.StringVar(&d.actor, "actor", "", "who decides, a `name` (default: the user of this machine; where the NATS server knows you by your key, its name counts)")
 	f.StringVar(&d.reason, "reason", "", "why, a `text` for the record")
 	f.BoolVar(&plain, "plain", false, "no panes, on a terminal too")
 	return cmd

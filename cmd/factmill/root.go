@@ -35,6 +35,7 @@ type cli struct {
 	keys map[string]string
 
 	verbose int
+	encrypt bool // up makes its certificate
 
 	cfg *app.Config
 	// ran says that a command's own code was reached: errors before it are wrong usage.
@@ -128,7 +129,7 @@ func (c *cli) root() *cobra.Command {
 		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(),
 			c.documentsCmd(), c.entitiesCmd(), c.factsCmd(), c.exportCmd()},
 		"rule": {c.schemaCmd(), c.extractCmd(), c.settingsCmd(), c.registryCmd(), c.reviewCmd()},
-		"care": {c.deadLettersCmd(), c.provisionCmd(), c.verifyCmd(), c.backupCmd(), c.restoreCmd(), c.reembedCmd(), c.doctorCmd(), c.configCmd(), c.versionCmd()},
+		"care": {c.doctorCmd(), c.deadLettersCmd(), c.provisionCmd(), c.keysCmd(), c.verifyCmd(), c.backupCmd(), c.restoreCmd(), c.reembedCmd(), c.configCmd(), c.versionCmd()},
 	} {
 		for _, cmd := range commands {
 			cmd.GroupID = group

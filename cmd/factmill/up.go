@@ -20,8 +20,10 @@ const defaultListen = "127.0.0.1:4222"
 const upLong = `Run everything in one process until interrupted: NATS with JetStream, the loader, the chunker, the extractor, the resolver,
 the committer and the reviewer.
 
-Clients connect with NATS at --listen, which is loopback unless you say otherwise: there is no password, so keep it so, or run a
-NATS server of your own and 'factmill serve'. Commands that name neither --nats nor --data find an 'up' on the default data
+Clients connect with NATS at --listen, which is loopback unless you say otherwise. With --token (FACTMILL_NATS_TOKEN, --token-file)
+they must bring it; with --tls-cert and --tls-key, or --tls, what they send is encrypted. --tls makes a certificate in the data
+directory, which clients name with --tls-ca. Whoever is let in may do anything: for people with names and roles run a NATS server of
+your own, see 'factmill keys' and 'factmill serve'. Commands that name neither --nats nor --data find an 'up' on the default data
 directory by themselves.
 
 The first interrupt finishes what can be finished and hands back the rest; a second one ends the process at once. Nothing that
@@ -29,15 +31,18 @@ was committed is lost either way.`
 
 func (c *cli) upCmd() *cobra.Command {
 	var listen, http string
+	var encrypt bool
 	cmd := &cobra.Command{
 		SuggestFor: []string{"start", "server", "daemon"}, Use: "up", Short: "Run everything here until interrupted", Args: noArgs, Long: upLong,
 		Example: `  factmill up
   factmill up --data ./graph --listen 127.0.0.1:4333 --http 127.0.0.1:8080
+  factmill up --listen 0.0.0.0:4222 --token-file token --tls
   factmill up --extractor.mode rules --chunker.size 300`,
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			if c.cfg.Source("nats.url") == "flag" {
 				return usagef("up brings its own NATS: use serve to work at %s", c.cfg.Get("nats.url"))
 			}
+			c.encrypt = encrypt
 			s, err := c.start(ctx, cmd, listen, http)
 			if err != nil {
 				return atStop(ctx, err)
@@ -47,6 +52,7 @@ func (c *cli) upCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` for NATS clients; port 0 chooses a free one")
 	cmd.Flags().StringVar(&http, "http", "", "`address` of /live, /ready and /metrics (default: http.listen, none)")
+	cmd.Flags().BoolVar(&encrypt, "tls", false, "encrypt with a certificate made in the data directory, when --tls-cert names none")
 	return cmd
 }
 
@@ -65,6 +71,10 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 	if err := checkListen(listen); err != nil {
 		return nil, usage(err)
 	}
+	o.Token, o.Cert, o.Key, o.SelfSigned = c.cfg.Get("nats.token"), c.cfg.Get("nats.tls.cert"), c.cfg.Get("nats.tls.key"), c.encrypt
+	if w := exposed(listen, o.Token != "", o.Cert != "" || o.SelfSigned); w != "" {
+		c.say("WARNING: %s", w)
+	}
 	s, err := target.Start(ctx, o, dir)
 	if err != nil {
 		return nil, err
@@ -73,6 +83,22 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// exposed is what is wrong with listening there: empty on loopback, and with both, a token and TLS.
+func exposed(listen string, token, encrypted bool) string {
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err != nil || host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || token && encrypted {
+		return ""
+	}
+	switch {
+	case token:
+		return "at " + listen + " the token and every document travel unencrypted: give --tls-cert and --tls-key, or --tls"
+	case encrypted:
+		return "at " + listen + " anybody who can connect may read and change every graph: give --token-file, or FACTMILL_NATS_TOKEN"
+	default:
+		return "at " + listen + " anybody who can connect may read and change every graph, unencrypted: give --token-file (or FACTMILL_NATS_TOKEN) and --tls, or listen on 127.0.0.1"
+	}
 }
 
 // checkListen refuses what is no address.
@@ -109,8 +135,17 @@ func (c *cli) announce(s *target.Session) error {
 	if s.Health != "" {
 		fmt.Fprintf(&b, "  health  http://%s/ready, /live, /metrics\n", s.Health)
 	}
+	if s.CA != "" {
+		fmt.Fprintf(&b, "  TLS     clients: --tls-ca %s\n", s.CA)
+	}
 	fmt.Fprintf(&b, "  data    %s\n\nIn another terminal:\n", s.Dir)
 	at := " --nats " + s.URL
+	if s.CA != "" {
+		at += " --tls-ca " + s.CA
+	}
+	if c.cfg.Get("nats.token") != "" {
+		at += " --token-file FILE"
+	}
 	if dir, err := target.DataDir(c.getenv); err == nil && dir == s.Dir || c.cfg.Source("data") == "environment" {
 		at = "" // found by itself
 	}
@@ -118,10 +153,22 @@ func (c *cli) announce(s *target.Session) error {
 		"factmill ingest docs/" + at,
 		"factmill stats" + at,
 		"factmill review list" + at,
-		"nats --server " + s.URL + ` req factmill.` + c.graph + `.ingest '{"key":"a","text":"Ada Lovelace worked for Acme Ltd."}'`,
+		"nats --server " + s.URL + natsFlags(s, c.cfg.Get("nats.token")) + ` req factmill.` + c.graph + `.ingest '{"key":"a","text":"Ada Lovelace worked for Acme Ltd."}'`,
 	} {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	_, err := fmt.Fprint(c.out, b.String())
 	return err
+}
+
+// natsFlags are what the nats command needs besides the address. The token stays unsaid.
+func natsFlags(s *target.Session, token string) string {
+	out := ""
+	if s.CA != "" {
+		out += " --tlsca " + s.CA
+	}
+	if token != "" {
+		out += " --token …"
+	}
+	return out
 }

@@ -126,7 +126,7 @@ func (p *problems) hardened(l workload) {
 	}
 }
 
-var secretRow = regexp.MustCompile("(?m)^\\| `(factmill-[a-z-]+)` \\| `([a-z.]+)` \\|")
+var secretRow = regexp.MustCompile("(?m)^\\| `(factmill-[a-z-]+)` \\| `([a-z., ]+)` \\|")
 
 // documented are the Secrets that the operator makes, with their keys, as the guide's table says.
 func documented() map[string]string {

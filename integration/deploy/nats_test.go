@@ -9,17 +9,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nkeys"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/bus/rights"
+	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/testkit"
 )
 
@@ -44,10 +44,12 @@ func mount(t *testing.T, w *world) (conf string, seeds map[string]string) {
 					write(filepath.Join(m.MountPath, name), text)
 				}
 			case v.Secret != nil:
-				auth, made := authConf(t)
-				write(filepath.Join(m.MountPath, documented()[v.Secret.SecretName]), auth)
-				for user, seed := range made {
-					seeds[user] = write(filepath.Join("seeds", user), seed)
+				made, people := keys(t)
+				require.Equal(t, "keys.conf, people.conf", documented()[v.Secret.SecretName])
+				write(filepath.Join(m.MountPath, "keys.conf"), rights.KeysConfig(rights.Publics(made)))
+				write(filepath.Join(m.MountPath, "people.conf"), rights.PeopleConfig(people))
+				for user, k := range made {
+					seeds[user] = write(filepath.Join("seeds", user), k.Seed)
 				}
 			}
 		}
@@ -57,25 +59,15 @@ func mount(t *testing.T, w *world) (conf string, seeds map[string]string) {
 	return filepath.Join(dir, args[1]), seeds
 }
 
-// authConf is the guide's auth.conf with keys put in, and their seeds by user.
-func authConf(t *testing.T) (string, map[string]string) {
+// keys are those that `factmill keys` makes: of every user, and of one person.
+func keys(t *testing.T) (map[string]rights.Key, []rights.Person) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, guide))
+	made, err := rights.NewKeys()
 	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)```\n(accounts .*?)```").FindStringSubmatch(string(b))
-	require.NotNil(t, block)
-	seeds := map[string]string{}
-	text := regexp.MustCompile(`nkey: ([A-Z]+)`).ReplaceAllStringFunc(block[1], func(s string) string {
-		pair, err := nkeys.CreateUser()
-		require.NoError(t, err)
-		seed, err := pair.Seed()
-		require.NoError(t, err)
-		public, err := pair.PublicKey()
-		require.NoError(t, err)
-		seeds[strings.ToLower(strings.TrimPrefix(s, "nkey: "))] = string(seed)
-		return "nkey: " + public
-	})
-	return text, seeds
+	you, err := rights.NewKey()
+	require.NoError(t, err)
+	made["you"] = you
+	return made, []rights.Person{{Name: "you", Role: rights.Operator, Key: you.Public}}
 }
 
 // options are the server's, as its pod would read them.
@@ -178,25 +170,37 @@ func TestNATSServes(t *testing.T) {
 	servers := start(t, conf, e.nats)
 	table := bus.NewTable(bus.TableOptions{Replicas: int(e.nats)})
 
-	connect := func(key string) (*bus.Conn, error) {
-		return bus.Connect(t.Context(), bus.Options{URL: servers[0].ClientURL(), NKey: key, Once: true})
+	connect := func(user string) (*bus.Conn, error) {
+		o := bus.Options{URL: servers[0].ClientURL(), NKey: seeds[user], Once: true}
+		if user != "you" {
+			o.Inbox = bus.Inbox(user)
+		}
+		return bus.Connect(t.Context(), o)
 	}
-	_, err = connect("")
+	_, err = connect("nobody")
 	require.ErrorIs(t, err, bus.ErrRefused)
-	conn, err := connect(seeds["provision"])
+	conn, err := connect(rights.Provision)
 	require.NoError(t, err)
 	defer conn.Close()
 	testkit.AwaitFor(t, time.Minute, "the streams", func() bool { // until the cluster has a leader and its members: the Job tries again, too
 		err = bus.EnsureAll(t.Context(), conn.JS, table)
 		return err == nil
 	})
-	for _, name := range append([]string{"client"}, running...) {
-		c, err := connect(seeds[name])
+	for _, name := range append([]string{rights.Admin}, running...) {
+		c, err := connect(name)
 		require.NoError(t, err, name)
 		require.NoError(t, c.Check(t.Context(), table), name)
 		c.Close()
 	}
-	require.Len(t, seeds, len(running)+2)
+	require.Len(t, seeds, len(running)+3) // and provision, admin, the replica, you
+	// A person's documents get in, and what only a service may say does not, at whichever server.
+	you, err := connect("you")
+	require.NoError(t, err)
+	defer you.Close()
+	_, err = you.Ingest(t.Context(), "default", []byte(`{"text":"Ada."}`), nil)
+	require.NoError(t, err)
+	require.NoError(t, you.NC.Publish(events.Subject{Graph: "default", Kind: events.KindLoaded, Job: "j1", Item: "d"}.String(), nil))
+	require.ErrorIs(t, testkit.Receive(t, "a violation", you.Failed()), nats.ErrPermissionViolation)
 
 	k := w.workload("nats").container()
 	for _, s := range servers {

@@ -15,7 +15,7 @@ import (
 
 // Error is the body of a refused request: {"error":{…}}.
 type Error struct {
-	// Status is the Nats-Service-Error-Code: 400, 404, 409, 412, 413, 429, 503.
+	// Status is the Nats-Service-Error-Code: 400, 403, 404, 409, 412, 413, 429, 503.
 	Status  int            `json:"-"`
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
@@ -35,6 +35,7 @@ var Codes = map[string]string{
 	"unknown_field":           "400: the request has a field that the verb does not know",
 	"bad_value":               "400: a field has a value that it cannot have",
 	"bad_name":                "400: a graph, job or other name is malformed",
+	"not_allowed":             "403: the NATS user may not ask that; the message names the subject",
 	"unknown_verb":            "404: there is no such verb",
 	"schema_invalid":          "400: the schema has problems; details.problems lists them all",
 	"settings_invalid":        "400: a setting is unknown or out of its bounds",

@@ -37,13 +37,14 @@ func buildKeys() []Key {
 		{Name: "data", Help: "data directory (default $XDG_DATA_HOME/factmill)"},
 		{Name: "nats.url", Help: "NATS server of running services"},
 		{Name: "nats.creds", Help: "credentials file"},
-		{Name: "nats.nkey", Help: "nkey seed file"},
+		{Name: "nats.nkey", Help: "nkey seed file; of services also the directory of their seeds"},
 		{Name: "nats.user", Help: "user name"},
 		{Name: "nats.password", Help: "password", Secret: true},
-		{Name: "nats.token", Help: "token", Secret: true},
+		{Name: "nats.token", Help: "token; of up: what clients must bring", Secret: true},
+		{Name: "nats.token_file", Help: "file that holds the token"},
 		{Name: "nats.tls.ca", Help: "file of the certificate authority"},
-		{Name: "nats.tls.cert", Help: "client certificate file"},
-		{Name: "nats.tls.key", Help: "client key file"},
+		{Name: "nats.tls.cert", Help: "certificate file of the client; of up: of the server"},
+		{Name: "nats.tls.key", Help: "its key file"},
 		{Name: "nats.sync", Default: "interval", Help: "embedded server: interval (every second) or always (every message)"},
 		{Name: "bus.ack_wait", Default: "20s", Help: "how long a stage holds a message without a sign of life"},
 		{Name: "bus.replicas", Default: "1", Help: "copies of every stream that provision makes; a cluster of three servers wants 3"},
@@ -134,7 +135,30 @@ func LoadConfig(file string, environ []string, flags map[string]string) (*Config
 		}
 		c.values[n] = Value{v, "flag"}
 	}
+	if err := c.readToken(); err != nil {
+		return nil, err
+	}
 	return c, c.check()
+}
+
+const maxToken = 4096
+
+// readToken takes the token out of its file, unless one is given as it is.
+func (c *Config) readToken() error {
+	name := c.Get("nats.token_file")
+	if name == "" || c.Get("nats.token") != "" {
+		return nil
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("nats.token_file: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" || len(token) > maxToken {
+		return fmt.Errorf("nats.token_file: %s must hold a token of 1 to %d bytes", name, maxToken)
+	}
+	c.values["nats.token"] = Value{token, c.Source("nats.token_file")}
+	return nil
 }
 
 func (c *Config) check() error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -87,12 +88,17 @@ func Misconfigured(err error) error {
 	return misconfigured{err}
 }
 
-// BusOptions are the connection's options as configured.
+// BusOptions are the connection's options as configured, for the user of that name. Where the nkey is a directory of seeds, the user's is
+// the file of that name.
 func (c *Config) BusOptions(name string) bus.Options {
+	key := c.Get("nats.nkey")
+	if info, err := os.Stat(key); err == nil && info.IsDir() {
+		key = filepath.Join(key, name)
+	}
 	return bus.Options{
-		URL: c.Get("nats.url"), Name: name, Creds: c.Get("nats.creds"), NKey: c.Get("nats.nkey"), User: c.Get("nats.user"),
+		URL: c.Get("nats.url"), Name: name, Creds: c.Get("nats.creds"), NKey: key, User: c.Get("nats.user"),
 		Password: c.Get("nats.password"), Token: c.Get("nats.token"), CA: c.Get("nats.tls.ca"), Cert: c.Get("nats.tls.cert"),
-		Key: c.Get("nats.tls.key"),
+		Key: c.Get("nats.tls.key"), Inbox: bus.Inbox(name),
 	}
 }
 

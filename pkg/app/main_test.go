@@ -3,6 +3,7 @@ package app_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,4 +47,16 @@ func TestMainExitCodes(t *testing.T) {
 	code, said = run("--nats", srv.ClientURL())
 	require.Equal(t, app.ExitFailed, code, said)
 	require.NoError(t, app.Misconfigured(nil))
+}
+
+// Services of one process take each its own seed out of a directory.
+func TestSeedOfItsName(t *testing.T) {
+	dir := t.TempDir()
+	for key, want := range map[string]string{dir: filepath.Join(dir, "loader"), filepath.Join(dir, "x"): filepath.Join(dir, "x"), "": ""} {
+		cfg, err := app.LoadConfig("", nil, map[string]string{"nats.nkey": key})
+		require.NoError(t, err)
+		o := cfg.BusOptions("loader")
+		require.Equal(t, want, o.NKey)
+		require.Equal(t, "_INBOX_loader", o.Inbox)
+	}
 }

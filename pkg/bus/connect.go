@@ -29,6 +29,10 @@ type Options struct {
 	Name string
 	// Creds is the path of a credentials file, NKey of a seed file; or user and password, or a token.
 	Creds, NKey, User, Password, Token string
+	// Seed is an nkey seed itself, of a process that runs its own server.
+	Seed string
+	// Inbox is the prefix of replies, which the user may be bound to; see Inbox. Defaults to the usual _INBOX.
+	Inbox string
 	// CA verifies the server; Cert and Key are the client's. Paths of PEM files.
 	CA, Cert, Key string
 	// InProcess connects to an embedded server without a socket.
@@ -57,7 +61,11 @@ type Conn struct {
 
 	failed   chan error
 	failOnce sync.Once
+	broken   context.Context // ends with the cause when the connection has failed
+	fails    context.CancelCauseFunc
 	closed   chan struct{} // closed when NC is
+
+	denied denials
 
 	batches chan struct{} // one token an atomic batch under way
 	full    fullCounter
@@ -94,6 +102,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		name: o.Name, log: o.Log, now: o.Now, tracer: o.Tracer, failed: make(chan error, 1), closed: make(chan struct{}),
 		batches: make(chan struct{}, maxBatches), bodies: map[string]jetstream.ObjectStore{},
 	}
+	c.broken, c.fails = context.WithCancelCause(context.Background())
 	opts, err := c.options(o)
 	if err != nil {
 		return nil, err
@@ -177,6 +186,16 @@ func (c *Conn) options(o Options) ([]nats.Option, error) {
 		opts = append(opts, nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond),
 			nats.ReconnectJitter(100*time.Millisecond, time.Second))
 	}
+	if o.Inbox != "" {
+		opts = append(opts, nats.CustomInboxPrefix(o.Inbox))
+	}
+	if o.Seed != "" {
+		k, err := seedOption(o.Seed)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, k)
+	}
 	if o.InProcess != nil {
 		return append(opts, nats.InProcessServer(o.InProcess)), nil
 	}
@@ -216,7 +235,7 @@ func (c *Conn) Name() string { return c.name }
 func (c *Conn) Failed() <-chan error { return c.failed }
 
 func (c *Conn) fail(err error) {
-	c.failOnce.Do(func() { c.failed <- err })
+	c.failOnce.Do(func() { c.failed <- err; c.fails(err) })
 }
 
 func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -224,7 +243,15 @@ func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if sub != nil {
 		subject = sub.Subject
 	}
-	c.log.Error("NATS reported an error", "name", c.name, "subject", subject, "error", err)
+	if lateReply(err) {
+		c.log.Warn("a reply was refused: its request came over a connection that was lost", "name", c.name, "error", err)
+		return
+	}
+	level := slog.LevelError
+	if errors.Is(err, nats.ErrPermissionViolation) && c.denied.tell(err) { // whoever asked says so
+		level = slog.LevelDebug
+	}
+	c.log.Log(context.Background(), level, "NATS reported an error", "name", c.name, "subject", subject, "error", err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		c.fail(fmt.Errorf("%s lacks a permission at NATS: %w", c.name, err))
 	}

@@ -153,8 +153,17 @@ func Check(ctx context.Context, js jetstream.JetStream, t Table) error {
 	return errors.Join(errs...)
 }
 
-// Check is Check of what the connection is connected to.
-func (c *Conn) Check(ctx context.Context, t Table) error { return Check(ctx, c.JS, t) }
+// Check is Check of what the connection is connected to. A permission that is missing ends it at once.
+func (c *Conn) Check(ctx context.Context, t Table) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.broken, func() { cancel(context.Cause(c.broken)) })()
+	err := Check(ctx, c.JS, t)
+	if why := context.Cause(c.broken); err != nil && why != nil {
+		return why
+	}
+	return err
+}
 
 // Needs returns the part of the table that a service relies on: the given streams with their consumers, and the buckets.
 func (t Table) Needs(streams ...string) Table {

@@ -147,9 +147,11 @@ func (c *Conn) Ingest(ctx context.Context, graph string, body []byte, header map
 	if err := c.fits(m); err != nil {
 		return 0, err
 	}
+	ctx, done := c.WhileAllowed(ctx, m.Subject)
+	defer done()
 	s := c.send(StreamIngest, m)
 	if err := c.await(ctx, s); err != nil {
-		return 0, err
+		return 0, Denied(ctx, err)
 	}
 	return s.ack.Sequence, nil
 }

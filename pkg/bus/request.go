@@ -32,7 +32,7 @@ func (c *Conn) Consult(ctx context.Context, subject string, req, reply any) erro
 // Request asks a verb, for example "factmill.default.jobs.get". req is encoded as JSON ([]byte and json.RawMessage go as they
 // are, nil as {}), the reply decoded into reply unless that is nil.
 //
-// An error reply comes back as *api.Error. Nobody who answers is an *api.Error too: 503 not_ready; and so is a server without an
+// An error reply comes back as *api.Error; so does a server that does not let the user ask: 403 not_allowed. Nobody who answers is an *api.Error too: 503 not_ready; and so is a server without an
 // answer in time. A connection that is not there wraps ErrUnreachable.
 func (c *Conn) Request(ctx context.Context, subject string, req, reply any) error {
 	body := []byte("{}")
@@ -54,6 +54,8 @@ func (c *Conn) Request(ctx context.Context, subject string, req, reply any) erro
 		ctx, stop = context.WithTimeout(ctx, requestTimeout)
 		defer stop()
 	}
+	ctx, done := c.denied.within(ctx, subject)
+	defer done()
 	r, err := c.NC.RequestMsgWithContext(ctx, m)
 	if err != nil {
 		return c.requestError(ctx, subject, err)
@@ -75,7 +77,10 @@ func (c *Conn) Request(ctx context.Context, subject string, req, reply any) erro
 }
 
 func (c *Conn) requestError(ctx context.Context, subject string, err error) error {
+	var denied *api.Error
 	switch {
+	case errors.As(context.Cause(ctx), &denied):
+		return denied
 	case errors.Is(err, nats.ErrNoResponders):
 		return api.Errorf(503, "not_ready", "no service answers %s: is it running?", subject)
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected), !c.NC.IsConnected():

@@ -112,6 +112,7 @@ type request struct {
 	msg *nats.Msg
 	ep  *endpoint
 	at  time.Time
+	by  string // who the connection is, when the server tells
 }
 
 type endpoint struct {
@@ -196,7 +197,7 @@ func (s *server) start(queue chan request, workers int) chan request {
 func (s *server) stop(svc micro.Service, name string, unknown []*nats.Subscription) error {
 	var errs []error
 	for _, sub := range unknown {
-		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 			errs = append(errs, fmt.Errorf("stop %s: %w", name, err))
 		}
 	}
@@ -230,6 +231,7 @@ func (s *server) register(svc micro.Service, info ServiceInfo, endpoints []Endpo
 		}
 		return h, nil
 	}}
+	var subs []*nats.Subscription
 	// Health comes last: whoever is answered by it is answered by every verb.
 	for _, e := range append(slices.Clone(endpoints), health) {
 		ep := &endpoint{Endpoint: e, queue: s.queue}
@@ -240,17 +242,26 @@ func (s *server) register(svc micro.Service, info ServiceInfo, endpoints []Endpo
 			s.known[t[2]+"."+t[3]] = true
 		}
 		h := microHandler{s: s, ep: ep}
+		if e.Name != health.Name {
+			sub, err := s.conn.NC.QueueSubscribe(bySubject(e.Subject), s.opt.QueueGroup, h.signed)
+			if err != nil {
+				return subs, fmt.Errorf("register %s of %s: %w", e.Name, info.Name, err)
+			}
+			subs = append(subs, sub)
+		}
 		if err := svc.AddEndpoint(e.Name, h, micro.WithEndpointSubject(e.Subject)); err != nil {
-			return nil, fmt.Errorf("register %s of %s on %s: %w", e.Name, info.Name, e.Subject, err)
+			return subs, fmt.Errorf("register %s of %s on %s: %w", e.Name, info.Name, e.Subject, err)
 		}
 	}
-	var subs []*nats.Subscription
 	for _, noun := range s.opt.Nouns {
-		sub, err := s.conn.NC.QueueSubscribe(events.Root+".*."+noun+".*", s.opt.QueueGroup+"-unknown", s.unknown)
-		if err != nil {
-			return subs, fmt.Errorf("answer unknown verbs of %s: %w", noun, err)
+		pattern := events.Root + ".*." + noun + ".*"
+		for _, subject := range []string{bySubject(pattern), pattern} { // the plain one last: see target
+			sub, err := s.conn.NC.QueueSubscribe(subject, s.opt.QueueGroup+"-unknown", s.unknown)
+			if err != nil {
+				return subs, fmt.Errorf("answer unknown verbs of %s: %w", noun, err)
+			}
+			subs = append(subs, sub)
 		}
-		subs = append(subs, sub)
 	}
 	// After this round trip the server knows the subscriptions: a request sent now is answered.
 	if err := s.conn.NC.FlushTimeout(ackTimeout); err != nil {
@@ -261,6 +272,7 @@ func (s *server) register(svc micro.Service, info ServiceInfo, endpoints []Endpo
 
 // unknown answers the verbs of a noun that nobody has.
 func (s *server) unknown(m *nats.Msg) {
+	m.Subject, _ = plainSubject(m.Subject)
 	t := strings.Split(m.Subject, ".")
 	if len(t) != 4 || s.known[t[2]+"."+t[3]] || m.Reply == "" {
 		return
@@ -293,12 +305,22 @@ type microHandler struct {
 
 // Handle implements micro.Handler: it hands the request to the pool and never waits.
 func (h microHandler) Handle(r micro.Request) {
-	if r.Reply() == "" {
+	h.take(&nats.Msg{Subject: r.Subject(), Reply: r.Reply(), Data: r.Data(), Header: nats.Header(r.Headers())}, "")
+}
+
+// signed is Handle for requests whose sender the NATS server names in the subject.
+func (h microHandler) signed(m *nats.Msg) {
+	var who string
+	m.Subject, who = plainSubject(m.Subject)
+	h.take(m, who)
+}
+
+func (h microHandler) take(m *nats.Msg, by string) {
+	if m.Reply == "" {
 		return // nobody would read an answer
 	}
-	m := &nats.Msg{Subject: r.Subject(), Reply: r.Reply(), Data: r.Data(), Header: nats.Header(r.Headers())}
 	select {
-	case h.ep.queue <- request{msg: m, ep: h.ep, at: time.Now()}:
+	case h.ep.queue <- request{msg: m, ep: h.ep, at: time.Now(), by: by}:
 	default:
 		h.ep.count(0, api.Errorf(429, "busy", "busy"))
 		h.s.reply(m, nil, api.Errorf(429, "busy", "%d requests wait already: try again", cap(h.ep.queue)))
@@ -363,6 +385,9 @@ func (s *server) answer(r request) (out any, err *api.Error) {
 	}
 	ctx, stop := context.WithTimeout(WithTrace(base, r.msg.Header.Get(events.HeaderTrace)), left)
 	defer stop()
+	if r.by != "" {
+		ctx = WithBy(ctx, r.by)
+	}
 	return r.ep.Handler(ctx, graph, r.msg.Data, r.msg.Header.Get)
 }
 

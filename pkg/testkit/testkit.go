@@ -46,6 +46,14 @@ func Server(t testing.TB, o embedded.Options) *embedded.Server {
 	return s
 }
 
+// Access is keys for every user; who brings none may do anything.
+func Access(t testing.TB) *embedded.Access {
+	t.Helper()
+	a, err := embedded.NewAccess()
+	require.NoError(t, err)
+	return a
+}
+
 // Connect makes one more connection to s, which ends with the test.
 func Connect(t testing.TB, s *embedded.Server, name string) *bus.Conn {
 	t.Helper()

@@ -14,11 +14,11 @@ import (
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
-// verb decodes a request strictly, calls fn, and makes any error an answer.
+// verb decodes a request strictly, takes who the connection is for its actor, calls fn, and makes any error an answer.
 func verb[Q, R any](fn func(ctx context.Context, graph string, req Q) (R, error)) bus.VerbFunc {
 	return func(ctx context.Context, graph string, body []byte, _ func(string) string) (any, *api.Error) {
 		var req Q
-		if e := api.Read(body, &req); e != nil {
+		if e := bus.ReadSigned(ctx, body, &req); e != nil {
 			return nil, e
 		}
 		r, err := fn(ctx, graph, req)

@@ -141,25 +141,16 @@ func (o objects) Open(ctx context.Context, bucket, name string) (io.ReadCloser, 
 	missing := func(what string) (io.ReadCloser, int64, error) {
 		return nil, 0, fault.Bad(files.CodeNotFound, "%s%s/%s: there is no such %s", events.ObjectPrefix, bucket, name, what)
 	}
-	b, err := o.conn.Bucket(ctx, bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrInvalidStoreName) {
+	r, size, err := o.conn.OpenObject(ctx, bucket, name)
+	switch {
+	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrInvalidStoreName):
 		return missing("bucket")
-	}
-	if err != nil {
+	case errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrNameRequired):
+		return missing("object")
+	case err != nil:
 		return nil, 0, remote(ctx, "object_store", err)
 	}
-	r, err := b.Get(ctx, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrNameRequired) {
-		return missing("object")
-	}
-	if err != nil {
-		return nil, 0, remote(ctx, "object_store", fmt.Errorf("open object %s/%s: %w", bucket, name, err))
-	}
-	info, err := r.Info()
-	if err != nil {
-		return nil, 0, remote(ctx, "object_store", errors.Join(fmt.Errorf("open object %s/%s: %w", bucket, name, err), r.Close()))
-	}
-	return r, int64(min(info.Size, 1<<62)), nil
+	return r, size, nil
 }
 
 // remote classifies the error of a request to another service: refused for good, down, or to be tried again.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
 )
@@ -146,7 +147,7 @@ func (d *desk) candidateQuery(ctx context.Context, graphName string, q api.Revie
 // edit changes a pending candidate and shows it as it is then; revision, plan and fingerprint are those that the edit made.
 func (d *desk) edit(ctx context.Context, graphName string, body []byte) (any, error) {
 	var req api.ReviewEdit
-	if e := api.Read(body, &req); e != nil {
+	if e := bus.ReadSigned(ctx, body, &req); e != nil {
 		return nil, e
 	}
 	done, err := d.committer.EditCandidate(ctx, graphName, req)
@@ -202,7 +203,7 @@ func (d *desk) notEdited(ctx context.Context, graphName string, req api.ReviewEd
 
 func (d *desk) prune(ctx context.Context, graphName string, body []byte) (any, error) {
 	var req api.ReviewPrune
-	if e := api.Read(body, &req); e != nil {
+	if e := bus.ReadSigned(ctx, body, &req); e != nil {
 		return nil, e
 	}
 	return d.committer.Prune(ctx, graphName, req)

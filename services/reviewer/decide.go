@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
 )
 
@@ -18,7 +19,7 @@ func (d *desk) reject(ctx context.Context, graphName string, body []byte) (any, 
 // decide forwards a decision to the committer, which takes it. The reply is given when it is stored.
 func (d *desk) decide(ctx context.Context, graphName string, body []byte, verb, meaning string) (any, error) {
 	var req api.ReviewDecide
-	if e := api.Read(body, &req); e != nil {
+	if e := bus.ReadSigned(ctx, body, &req); e != nil {
 		return nil, e
 	}
 	ways := 0
@@ -113,7 +114,7 @@ func (d *desk) query(ctx context.Context, graphName string, q api.ReviewList) (o
 // undo takes back the decision of an audit record.
 func (d *desk) undo(ctx context.Context, graphName string, body []byte) (any, error) {
 	var req api.ReviewUndo
-	if e := api.Read(body, &req); e != nil {
+	if e := bus.ReadSigned(ctx, body, &req); e != nil {
 		return nil, e
 	}
 	if req.Decision == "" {

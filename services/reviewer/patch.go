@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
 )
 
 // patch answers with the patch of approved candidates onto the active schema. It changes nothing. The committer makes it, which knows
@@ -23,7 +24,7 @@ func (d *desk) patch(ctx context.Context, graphName string, body []byte) (any, e
 // convert makes the approved candidates of a patch facts.
 func (d *desk) convert(ctx context.Context, graphName string, body []byte) (any, error) {
 	var req api.ReviewConvert
-	if e := api.Read(body, &req); e != nil {
+	if e := bus.ReadSigned(ctx, body, &req); e != nil {
 		return nil, e
 	}
 	return d.committer.Convert(ctx, graphName, req)

@@ -38,6 +38,8 @@ type Options struct {
 	MaxPayload int32
 	// MaxStore bounds what all streams together may take, in bytes. Defaults to 1 TiB: the streams have their own limits.
 	MaxStore int64
+	// Access says who may connect, and what each may do. Defaults to anybody, anything.
+	Access *Access
 	// Log defaults to slog.Default. The server's own lines are at debug level, its errors at error level.
 	Log *slog.Logger
 }
@@ -116,6 +118,11 @@ func (o Options) server() (*server.Options, error) {
 		JetStreamMaxStore: o.MaxStore, JetStreamMaxMemory: 64 << 20,
 		// A batch that its sender left (killed) is given up soon.
 		JetStreamLimits: server.JSLimitOpts{MaxBatchTimeout: 10 * time.Second},
+	}
+	if o.Access != nil {
+		if err := o.Access.into(opts); err != nil {
+			return nil, err
+		}
 	}
 	if o.Listen == "" {
 		return opts, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/factmill/factmill/pkg/bundle"
@@ -99,7 +100,7 @@ func (u Upload) part(ctx context.Context, name string, files []File, s *Sent) (r
 	}
 	if got.count == 0 { // every file of it was passed over
 		s.Names = s.Names[:len(s.Names)-1]
-		return got.rest, u.Store.Delete(ctx, name)
+		return got.rest, u.remove(ctx, name)
 	}
 	return got.rest, nil
 }
@@ -147,11 +148,20 @@ func (u Upload) Remove(ctx context.Context, s Sent) error {
 	defer cancel()
 	var errs []error
 	for _, n := range s.Names {
-		if err := u.Store.Delete(ctx, n); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		if err := u.remove(ctx, n); err != nil {
 			errs = append(errs, fmt.Errorf("delete the upload %s: %w", n, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// remove deletes one. A publisher may only mark it as deleted, not purge its bytes: the committer finds what is left.
+func (u Upload) remove(ctx context.Context, name string) error {
+	err := u.Store.Delete(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, nats.ErrNoResponders) {
+		return nil
+	}
+	return err
 }
 
 // chunks fills every read, so that the object store's messages are full ones.

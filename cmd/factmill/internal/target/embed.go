@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/bus/embedded"
+	"github.com/factmill/factmill/pkg/bus/rights"
 	"github.com/factmill/factmill/pkg/events"
 )
 
@@ -41,8 +43,12 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 	if err := lock.Tell(up); err != nil {
 		return nil, err
 	}
+	access, err := o.access(dir)
+	if err != nil {
+		return nil, err
+	}
 	server, err := embedded.Start(ctx, embedded.Options{
-		Dir: filepath.Join(dir, "nats"), Listen: o.Listen, SyncAlways: o.Config.Get("nats.sync") == "always", Log: o.Log,
+		Dir: filepath.Join(dir, "nats"), Listen: o.Listen, SyncAlways: o.Config.Get("nats.sync") == "always", Access: access, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -53,14 +59,14 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 		return nil, err
 	}
 	stack = append(stack, func() error { app.CloseTracing(traces, o.Log); return nil })
-	connect := func(name string) (*bus.Conn, error) {
-		c, err := bus.Connect(ctx, bus.Options{InProcess: server, Name: name, Tracer: traces.Tracer(name), Log: o.Log, Now: o.Now})
+	connect := func(name, user string) (*bus.Conn, error) {
+		c, err := bus.Connect(ctx, access.As(user, bus.Options{InProcess: server, Name: name, Tracer: traces.Tracer(name), Log: o.Log, Now: o.Now}))
 		if err == nil {
 			stack = append(stack, func() error { c.Close(); return nil })
 		}
 		return c, err
 	}
-	conn, err := connect("factmill-" + o.Command)
+	conn, err := connect("factmill-"+o.Command, rights.Admin)
 	if err != nil {
 		return nil, err
 	}
@@ -76,19 +82,40 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 		return nil, err
 	}
 	stack = append(stack, stop)
-	up.URL, up.Starting = s.URL, false
+	up.URL, up.Starting, up.Token, up.CA = s.URL, false, access.Token, access.Cert
+	s.CA = access.Cert
 	if err := lock.Tell(up); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+// access is who may connect: the services by keys made now, and over TCP whoever brings the token, where one is set.
+func (o Options) access(dir string) (*embedded.Access, error) {
+	a, err := embedded.NewAccess()
+	if err != nil || o.Listen == "" {
+		return a, err
+	}
+	a.Token, a.Cert, a.Key = o.Token, o.Cert, o.Key
+	if (a.Cert == "") != (a.Key == "") {
+		return nil, fmt.Errorf("%w: TLS needs both, --tls-cert and --tls-key", ErrAddress)
+	}
+	if a.Cert == "" && o.SelfSigned {
+		host, _, _ := net.SplitHostPort(o.Listen) // which was checked
+		a.Cert, a.Key, err = selfSigned(filepath.Join(dir, "tls"), host, o.Now())
+	}
+	if a.Cert != "" && err == nil {
+		a.Cert, err = filepath.Abs(a.Cert) // others find it from elsewhere
+	}
+	return a, err
+}
+
 // run builds and starts the services and waits for those that the command needs. Each has a connection of its own, so that it is seen by name.
-func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus.Conn, error)) (stop func() error, err error) {
+func (s *Session) run(ctx context.Context, o Options, connect func(name, user string) (*bus.Conn, error)) (stop func() error, err error) {
 	reg, calls := app.NewRegistry(), o.Config.ModelCalls()
-	var services []app.Service
+	var services, watched []app.Service
 	for _, b := range o.Services {
-		c, err := connect(b.Name)
+		c, err := connect(b.Name, b.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -97,16 +124,17 @@ func (s *Session) run(ctx context.Context, o Options, connect func(string) (*bus
 			return nil, fmt.Errorf("%s: %w", b.Name, err)
 		}
 		services = append(services, svc)
+		watched = append(watched, app.WatchConn(c))
 	}
 	s.services = services
-	all := services
+	all := append(services[:len(services):len(services)], watched...)
 	health, err := app.ListenHealth(o.HTTP, reg, func() []app.Service { return services })
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
 	if health != nil {
 		s.Health = health.Addr()
-		all = append(append([]app.Service{}, services...), app.HealthService(health))
+		all = append(all, app.HealthService(health))
 	}
 	// The services end when the session is closed, in an order that the session decides, not with the command's context.
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -27,6 +27,8 @@ type Up struct {
 	// URL of its NATS server; empty when it listens nowhere.
 	URL   string `json:"url,omitempty"`
 	Token string `json:"token,omitempty"`
+	// CA is the file that vouches for its certificate; empty without TLS.
+	CA string `json:"ca,omitempty"`
 	// Starting is true until the services are ready.
 	Starting bool   `json:"starting,omitempty"`
 	Started  string `json:"started"`

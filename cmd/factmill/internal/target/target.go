@@ -13,6 +13,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/bus/rights"
 	"github.com/factmill/factmill/pkg/events"
 )
 
@@ -60,6 +61,10 @@ type Options struct {
 	Services []Builder
 	// Listen is the address of the embedded server for clients outside the process; empty for none.
 	Listen string
+	// Token that clients outside the process must bring; Cert and Key are the files of the server's certificate. SelfSigned makes one in the
+	// data directory when none is given. All of them go with Listen.
+	Token, Cert, Key string
+	SelfSigned       bool
 	// HTTP is the address of health and metrics of the embedded services; empty for none.
 	HTTP string
 	// Timeout of one request.
@@ -84,6 +89,8 @@ type Session struct {
 	Dir      string
 	// URL is where others can connect; empty when they cannot.
 	URL string
+	// CA is the file that vouches for the certificate of an embedded server; empty without TLS.
+	CA string
 	// Health is the address of /ready; empty when there is none.
 	Health string
 
@@ -133,7 +140,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 		return nil, ErrBothTargets
 	}
 	if url != "" && !data {
-		return Dial(ctx, o, "")
+		return Dial(ctx, o, nil)
 	}
 	dir, err := Dir(o.Config, o.Getenv)
 	if err != nil {
@@ -171,7 +178,7 @@ func join(ctx context.Context, o Options, held *InUse) (*Session, error) {
 	if held.By.URL == "" {
 		return nil, held
 	}
-	s, err := Dial(ctx, o, held.By.URL)
+	s, err := Dial(ctx, o, held.By)
 	if err != nil {
 		return nil, fmt.Errorf("process %d (factmill %s) holds %s, but %w: %w", held.By.PID, held.By.Command, held.Dir, ErrNoAnswer, err)
 	}
@@ -179,11 +186,20 @@ func join(ctx context.Context, o Options, held *InUse) (*Session, error) {
 	return s, nil
 }
 
-// Dial connects to running services; url "" is the configured one.
-func Dial(ctx context.Context, o Options, url string) (*Session, error) {
+// Dial connects to running services: those that hold a directory, or nil for the configured ones.
+func Dial(ctx context.Context, o Options, at *Up) (*Session, error) {
 	b := o.Config.BusOptions("factmill-" + o.Command)
-	if url != "" {
-		b.URL = url
+	if b.Inbox = ""; o.Command == rights.Provision { // the one command whose user shares an account with others
+		b.Inbox = bus.Inbox(rights.Provision)
+	}
+	if at != nil {
+		b.URL = at.URL
+		if b.Token == "" {
+			b.Token = at.Token
+		}
+		if b.CA == "" {
+			b.CA = at.CA
+		}
 	}
 	b.Log, b.Now = o.Log, o.Now
 	conn, err := bus.Connect(ctx, b)
