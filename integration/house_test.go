@@ -79,7 +79,8 @@ var may = map[string][]string{
 	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch", "pkg/plan", "pkg/schema"},
 	"pkg/bus":          {"pkg/api", "pkg/events", "pkg/fault", "pkg/failpoint", "pkg/fingerprint", "pkg/graph"},
 	"pkg/coverage":     {"pkg/api", "pkg/graph", "pkg/schema"},
-	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events"},
+	"pkg/tracing":      {"pkg/bus"},
+	"pkg/app":          {"pkg/bus", "pkg/settings", "pkg/api", "pkg/events", "pkg/tracing"},
 }
 
 func TestDependencyRule(t *testing.T) {
@@ -131,6 +132,8 @@ var onlyIn = map[string][]string{
 	"github.com/ollama/ollama":           {"pkg/llm", "pkg/embed/ollama"},
 	"github.com/klippa-app/go-pdfium":    {"services/loader/internal/pdf"},
 	"github.com/tetratelabs/wazero":      {"services/loader/internal/pdf"},
+	"go.opentelemetry.io/otel/sdk":       {"pkg/tracing", "pkg/testkit", "integration"},
+	"go.opentelemetry.io/otel/exporters": {"pkg/tracing"},
 }
 
 func checkForeign(t *testing.T, path, dir, imp string, test bool) {

@@ -105,7 +105,7 @@ func cutEnv(kv, name string) (string, bool) {
 func (c *cli) target(cmd *cobra.Command) target.Options {
 	return target.Options{
 		Config: c.cfg, Graph: c.graph, Command: cmd.Name(), Getenv: c.getenv, Log: c.logger(slog.LevelError),
-		Now: c.now, Services: builders, Timeout: c.timeout, Replica: c.replica, Say: func(s string) { c.say("%s", s) },
+		Now: c.now, Version: version, Services: builders, Timeout: c.timeout, Replica: c.replica, Say: func(s string) { c.say("%s", s) },
 	}
 }
 

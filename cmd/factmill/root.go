@@ -128,7 +128,7 @@ func (c *cli) root() *cobra.Command {
 		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(),
 			c.documentsCmd(), c.entitiesCmd(), c.factsCmd(), c.exportCmd()},
 		"rule": {c.schemaCmd(), c.extractCmd(), c.settingsCmd(), c.registryCmd(), c.reviewCmd()},
-		"care": {c.deadLettersCmd(), c.provisionCmd(), c.verifyCmd(), c.backupCmd(), c.restoreCmd(), c.reembedCmd(), c.configCmd(), c.versionCmd()},
+		"care": {c.deadLettersCmd(), c.provisionCmd(), c.verifyCmd(), c.backupCmd(), c.restoreCmd(), c.reembedCmd(), c.doctorCmd(), c.configCmd(), c.versionCmd()},
 	} {
 		for _, cmd := range commands {
 			cmd.GroupID = group

@@ -118,13 +118,18 @@ func (c *cli) serve(ctx context.Context, chosen []target.Builder, http string) (
 		}
 		break // one holder of the directory, whatever it runs
 	}
+	traces, err := c.cfg.Tracing(ctx, version, log)
+	if err != nil {
+		return usage(err)
+	}
+	defer app.CloseTracing(traces, log)
 	reg := app.NewRegistry()
 	calls := c.cfg.ModelCalls()
 	var services, all []app.Service
 	var names []string
 	for i, b := range chosen {
 		o := c.cfg.BusOptions(b.Name)
-		o.Log = log.With("service", b.Name)
+		o.Log, o.Tracer = log.With("service", b.Name), traces.Tracer(b.Name)
 		conn, err := bus.Connect(ctx, o)
 		if err != nil {
 			return err

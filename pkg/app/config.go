@@ -15,6 +15,7 @@ import (
 
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/settings"
+	"github.com/factmill/factmill/pkg/tracing"
 )
 
 // Key is one configuration value: how it is called in the file, as a flag (--name) and in the environment
@@ -49,6 +50,8 @@ func buildKeys() []Key {
 		{Name: "http.listen", Help: "address of /live, /ready and /metrics (loopback unless you say otherwise; empty: none)"},
 		{Name: "log.level", Default: "info", Help: "debug, info, warn or error"},
 		{Name: "log.format", Default: "text", Help: "text or json"},
+		{Name: "tracing.endpoint", Help: "OTLP/HTTP collector of traces (default $OTEL_EXPORTER_OTLP_ENDPOINT, none)"},
+		{Name: "tracing.ratio", Default: "1", Help: "share of the documents that are traced when their publisher decides nothing"},
 		{Name: "job.lease", Default: "60s", Help: "a job without progress for this long, and without messages, is dead"},
 		{Name: "loader.roots", Help: "comma separated directories that path sources may lie in"},
 		{Name: "loader.max_document", Default: "33554432", Help: "bytes a document may have"},
@@ -120,6 +123,11 @@ func LoadConfig(file string, environ []string, flags map[string]string) (*Config
 			c.values[n] = Value{v, "environment"}
 		}
 	}
+	if n := "tracing.endpoint"; c.values[n].Source == "default" {
+		if v := otelEndpoint(environ); v != "" {
+			c.values[n] = Value{v, "environment"}
+		}
+	}
 	for n, v := range flags {
 		if _, ok := c.values[n]; !ok {
 			return nil, fmt.Errorf("unknown flag --%s%s", n, hint(n))
@@ -145,6 +153,12 @@ func (c *Config) check() error {
 	}
 	if s := c.Get("replica.shared"); s != "true" && s != "false" {
 		return fmt.Errorf("replica.shared is %q: it must be true or false", s)
+	}
+	if r, err := strconv.ParseFloat(c.Get("tracing.ratio"), 64); err != nil || !(r >= 0 && r <= 1) {
+		return fmt.Errorf("tracing.ratio is %q: it must be a number from 0 to 1", c.Get("tracing.ratio"))
+	}
+	if err := tracing.Check(c.Get("tracing.endpoint")); err != nil {
+		return err
 	}
 	switch c.Get("log.level") {
 	case "debug", "info", "warn", "error":
@@ -226,7 +240,7 @@ func (c *Config) shown(k Key) string {
 	switch {
 	case k.Secret && text != "":
 		return "(hidden)"
-	case strings.HasSuffix(k.Name, ".url") || strings.HasSuffix(k.Name, ".address"):
+	case strings.HasSuffix(k.Name, ".url") || strings.HasSuffix(k.Name, ".address") || strings.HasSuffix(k.Name, ".endpoint"):
 		return bus.Redacted(text)
 	}
 	return text

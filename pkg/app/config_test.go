@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/factmill/factmill/pkg/app"
+	"github.com/factmill/factmill/pkg/testkit"
 )
 
 func TestConfigLayers(t *testing.T) {
@@ -47,12 +48,37 @@ func TestConfigRefuses(t *testing.T) {
 	_, err = app.LoadConfig(filepath.Join(dir, "absent"), nil, nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	for name, v := range map[string]string{"job.lease": "1ms", "bus.ack_wait": "x", "log.level": "loud", "log.format": "xml", "nats.sync": "no",
-		"loader.concurrency": "0", "chunker.size": "7", "extractor.mode": "magic"} {
+		"loader.concurrency": "0", "tracing.ratio": "1.5", "tracing.endpoint": "localhost:4317", "chunker.size": "7", "extractor.mode": "magic"} {
 		_, err := app.LoadConfig("", nil, map[string]string{name: v})
 		require.ErrorContains(t, err, name)
 	}
 	_, err = app.LoadConfig("", nil, map[string]string{"nope": "1"})
 	require.ErrorContains(t, err, "unknown flag --nope")
+}
+
+// Tracing is off unless an endpoint is named, as ours or as OpenTelemetry's.
+func TestTracingEndpoint(t *testing.T) {
+	for _, x := range []struct{ env, want string }{
+		{"", ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318/", "http://c:4318/v1/traces"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://d/x", "https://d/x"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 FACTMILL_TRACING_ENDPOINT=http://e:1", "http://e:1"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 OTEL_SDK_DISABLED=true", ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 OTEL_TRACES_EXPORTER=none", ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=c:4317", ""},
+	} {
+		c, err := app.LoadConfig("", strings.Fields(x.env), nil)
+		require.NoError(t, err, x.env)
+		require.Equal(t, x.want, c.Get("tracing.endpoint"), x.env)
+		traces, err := c.Tracing(t.Context(), "v", testkit.Quiet())
+		require.NoError(t, err)
+		require.Equal(t, x.want == "", traces == nil, x.env)
+		require.Equal(t, x.want == "", traces.Tracer("loader") == nil, x.env)
+		app.CloseTracing(traces, testkit.Quiet())
+	}
+	c, err := app.LoadConfig("", nil, map[string]string{"tracing.endpoint": "http://me:secret@c:4318"})
+	require.NoError(t, err)
+	require.Equal(t, "http://me:xxxxx@c:4318", c.Map()["tracing.endpoint"]["value"])
 }
 
 // A variable that nobody reads is said, with the one that was probably meant; those that Kubernetes makes are passed over.

@@ -106,8 +106,13 @@ func serve(ctx context.Context, name, version string, cfg *Config, environ []str
 	for _, w := range UnknownEnv(environ) {
 		log.Warn(w)
 	}
+	traces, err := cfg.Tracing(ctx, version, log)
+	if err != nil {
+		return err
+	}
+	defer CloseTracing(traces, log)
 	o := cfg.BusOptions(name)
-	o.Log = log
+	o.Log, o.Tracer = log, traces.Tracer(name)
 	conn, err := bus.Connect(ctx, o)
 	if err != nil {
 		return err

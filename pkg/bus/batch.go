@@ -126,7 +126,7 @@ func (r *runner) many(items []*item) {
 			continue
 		}
 		for _, e := range results[i].Out {
-			out, traces = append(out, e), append(traces, traceOf(tasks[i].ctx))
+			out, traces = append(out, e), append(traces, r.trace(tasks[i], e))
 		}
 	}
 	if err := r.conn.publishTraced(r.pub, r.cfg.Service, out, func(i int) string { return traces[i] }); err != nil {

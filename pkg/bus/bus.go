@@ -26,6 +26,8 @@ type Delivery struct {
 	Attempt uint64
 	// Trace is the trace id (32 hex digits) of the incoming traceparent, or a new one.
 	Trace string
+	// Traceparent of what is published for it: whoever goes on with the work later begins its spans under it.
+	Traceparent string
 	// Emit publishes acknowledged now, as Publish does; it waits while a stream is full. For stages with many outputs. Its error
 	// is classified: return it.
 	Emit func(ctx context.Context, out ...events.Event) error

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // ErrUnreachable says that there is no NATS where one was looked for. A command ends with code 3 on it.
@@ -36,6 +37,8 @@ type Options struct {
 	Once bool
 	// Timeout of the first connection. Defaults to 5 s.
 	Timeout time.Duration
+	// Tracer records what the connection's runners do. Defaults to none.
+	Tracer trace.Tracer
 	// Log defaults to slog.Default; Now to time.Now.
 	Log *slog.Logger
 	Now func() time.Time
@@ -49,6 +52,8 @@ type Conn struct {
 	name string
 	log  *slog.Logger
 	now  func() time.Time
+	// tracer is nil when nothing is recorded.
+	tracer trace.Tracer
 
 	failed   chan error
 	failOnce sync.Once
@@ -86,7 +91,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		return nil, fmt.Errorf("connect to %s: %w", o.where(), err)
 	}
 	c := &Conn{
-		name: o.Name, log: o.Log, now: o.Now, failed: make(chan error, 1), closed: make(chan struct{}),
+		name: o.Name, log: o.Log, now: o.Now, tracer: o.Tracer, failed: make(chan error, 1), closed: make(chan struct{}),
 		batches: make(chan struct{}, maxBatches), bodies: map[string]jetstream.ObjectStore{},
 	}
 	opts, err := c.options(o)
@@ -199,6 +204,9 @@ func (c *Conn) options(o Options) ([]nats.Option, error) {
 	}
 	return opts, nil
 }
+
+// Tracer is what records; nil: nothing does.
+func (c *Conn) Tracer() trace.Tracer { return c.tracer }
 
 // Name of the connection: its service or command.
 func (c *Conn) Name() string { return c.name }

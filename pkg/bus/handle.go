@@ -40,8 +40,21 @@ const bodyWeight = 8
 type task struct {
 	item  *item
 	in    Delivery
-	ctx   context.Context // with the traceparent of this hop
+	ctx   context.Context // with the traceparent of this hop, and its span
 	bytes int64           // held of r.bodies
+	hop   hop
+}
+
+// log names a message in each line about it.
+func (t *task) log(r *runner) *slog.Logger {
+	at, err := events.ParseSubject(t.item.msg.Subject)
+	if err != nil {
+		return r.cfg.Log.With("subject", t.item.msg.Subject, "stage", r.cfg.Service, "seq", t.in.Seq, "attempt", t.in.Attempt, "trace_id", t.in.Trace)
+	}
+	if at.Kind == events.KindIngest {
+		at.Job, at.Item = jobOf(t.item.msg, t.in.Seq), "event"
+	}
+	return r.cfg.Log.With("graph", at.Graph, "job", at.Job, "doc", at.Item, "stage", r.cfg.Service, "seq", t.in.Seq, "attempt", t.in.Attempt, "trace_id", t.in.Trace)
 }
 
 // one handles one message to its answer.
@@ -64,16 +77,18 @@ func (r *runner) one(it *item) {
 
 // take decodes a message. When it cannot be handled it is answered here and ok is false.
 func (r *runner) take(it *item) (*task, bool) {
-	trace, next := nextSpan(it.msg.Header.Get(events.HeaderTrace))
-	t := &task{item: it, ctx: WithTrace(r.work, next)}
-	t.in = Delivery{Seq: it.meta.Sequence.Stream, Time: it.meta.Timestamp, Attempt: it.meta.NumDelivered, Trace: trace}
+	t := &task{item: it}
+	t.in = Delivery{Seq: it.meta.Sequence.Stream, Time: it.meta.Timestamp, Attempt: it.meta.NumDelivered}
 	t.in.Emit = func(ctx context.Context, out ...events.Event) error {
-		return r.conn.publish(WithTrace(ctx, next), r.cfg.Service, out)
+		return r.conn.publishTraced(ctx, r.cfg.Service, out, func(i int) string { return r.trace(t, out[i]) })
 	}
+	begun := time.Now()
 	body, err := r.body(t)
 	if err == nil {
 		t.in.Event, err = r.decode(t, body)
 	}
+	ctx := t.hop.begin(r.work, r.conn.tracer, r.cfg.Service, it.msg.Header.Get(events.HeaderTrace), t.in.Event, it, begun)
+	t.in.Trace, t.in.Traceparent, t.ctx = t.hop.id(), t.hop.next, WithTrace(ctx, t.hop.next)
 	switch {
 	case err == nil && t.in.Attempt > r.cfg.MaxAttempts:
 		// Whoever handled it never answered: it may be what kills its handlers.
@@ -189,8 +204,7 @@ func (r *runner) guard(t *task) (out []events.Event, err error) {
 }
 
 func (r *runner) panicked(t *task, p any) error {
-	r.cfg.Log.Error("a handler panicked", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt,
-		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	t.log(r).Error("a handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if t.in.Attempt >= panicTries {
 		return fault.Fatal("panic", "the handler panicked: %v", p)
 	}
@@ -200,6 +214,7 @@ func (r *runner) panicked(t *task, p any) error {
 // pause stops pulling and waits; false when the service stops meanwhile. When the last worker has waited, pulling goes on: a
 // dependency that is still down pauses it again.
 func (r *runner) pause(f *fault.Error, err error, d time.Duration) bool {
+	r.metrics.faults.WithLabelValues(f.Class.String()).Inc()
 	r.mu.Lock()
 	r.paused++
 	first := r.paused == 1
@@ -260,7 +275,7 @@ func (r *runner) settle(t *task, out []events.Event, err error) {
 // not made anew.
 func (r *runner) deliver(t *task, out []events.Event) error {
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		err := r.conn.publish(WithTrace(r.pub, traceOf(t.ctx)), r.cfg.Service, out)
+		err := r.conn.publishTraced(r.pub, r.cfg.Service, out, func(i int) string { return r.trace(t, out[i]) })
 		f := fault.Of(err)
 		if err == nil || f.Class != fault.Transient || !f.Pause {
 			r.cfg.Status.hinder(r.name, "down", "")
@@ -278,10 +293,13 @@ func (r *runner) answer(t *task, err error) {
 	if err == nil || f.Class != fault.Transient || !f.Pause {
 		defer r.resume()
 	}
+	if err != nil {
+		r.metrics.faults.WithLabelValues(f.Class.String()).Inc()
+	}
 	switch {
 	case err == nil:
 		r.served()
-		r.metrics.count(outcomeHandled)
+		r.count(t, outcomeHandled, "")
 		r.pump.ack(t.item)
 	case f.Class == fault.Document:
 		r.endDocument(t, f, err)
@@ -307,10 +325,15 @@ func (r *runner) retry(t *task, f *fault.Error, err error) {
 	if d <= 0 {
 		d = r.delay(t.in.Attempt)
 	}
-	r.cfg.Log.Warn("will try again", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt, "code", f.Code,
-		"delay", d, "error", err)
-	r.metrics.count(outcomeRetried)
+	t.log(r).Warn("will try again", "code", f.Code, "delay", d, "error", err)
+	r.count(t, outcomeRetried, f.Code)
 	r.pump.back(t.item, d)
+}
+
+// count counts what became of a message and ends its span. code is empty when nothing was wrong.
+func (r *runner) count(t *task, outcome, code string) {
+	r.metrics.count(outcome)
+	t.hop.ended(outcome, code)
 }
 
 // endDocument ends the document as its job's policy says; a document event has no job yet, so it is parked.
@@ -342,10 +365,9 @@ func (r *runner) endDocument(t *task, f *fault.Error, err error) {
 		r.unpublished(t, perr)
 		return
 	}
-	r.cfg.Log.Info("a document ended", "graph", job.Graph, "job", job.ID, "doc", end.Where().Item, "outcome", outcome, "code", f.Code,
-		"error", err)
+	t.log(r).Info("a document ended", "outcome", outcome, "code", f.Code, "error", err)
 	r.served()
-	r.metrics.count(outcomeFailed)
+	r.count(t, outcomeFailed, f.Code)
 	r.pump.ack(t.item)
 }
 
@@ -365,7 +387,7 @@ func (r *runner) unpublished(t *task, err error) {
 		return
 	}
 	d := r.delay(t.in.Attempt)
-	r.cfg.Log.Error("the end of a message could not be published", "subject", t.item.msg.Subject, "seq", t.in.Seq, "error", err)
-	r.metrics.count(outcomeRetried)
+	t.log(r).Error("the end of a message could not be published", "error", err)
+	r.count(t, outcomeRetried, f.Code)
 	r.pump.back(t.item, d)
 }

@@ -20,9 +20,16 @@ const (
 
 type metrics struct {
 	messages *prometheus.CounterVec
+	faults   *prometheus.CounterVec
 	seconds  prometheus.Histogram
 	inFlight prometheus.Gauge
+	// By stream: what waits to be delivered, what was delivered to any replica and not answered, and the bytes of the stream.
+	lag, unanswered *prometheus.GaugeVec
 }
+
+// lagEvery is how often a runner asks the broker how far its consumer is; a scrape reads what was answered. Every replica tells the same:
+// take the max over them.
+const lagEvery = 5 * time.Second
 
 // newMetrics registers the metrics of a service; a second runner of it shares them.
 func newMetrics(reg prometheus.Registerer, service string) (*metrics, error) {
@@ -40,9 +47,24 @@ func newMetrics(reg prometheus.Registerer, service string) (*metrics, error) {
 	})); err != nil {
 		return nil, err
 	}
-	m.inFlight, err = register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
+	if m.inFlight, err = register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: p + "_in_flight", Help: "Messages held by this process.",
-	}))
+	})); err != nil {
+		return nil, err
+	}
+	if m.faults, err = register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: p + "_faults_total", Help: "Errors of the handler by class: what they mean for the message.",
+	}, []string{"class"})); err != nil {
+		return nil, err
+	}
+	if m.lag, err = register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: p + "_lag_messages", Help: "Messages that wait before this service, of all replicas.",
+	}, []string{"stream"})); err != nil {
+		return nil, err
+	}
+	m.unanswered, err = register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: p + "_unacknowledged_messages", Help: "Messages that replicas of this service were given and have not answered.",
+	}, []string{"stream"}))
 	return m, err
 }
 

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"regexp"
 	"strconv"
@@ -42,9 +43,8 @@ func (r *runner) park(t *task, code string, err error) {
 		r.unpublished(t, perr)
 		return
 	}
-	r.cfg.Log.Error("parked as a dead letter", "graph", dead.Graph, "job", dead.Job, "doc", dead.Doc, "attempt", t.in.Attempt,
-		"code", code, "error", err)
-	r.metrics.count(outcomeDead)
+	t.log(r).Error("parked as a dead letter", "code", code, "error", err)
+	r.count(t, outcomeDead, code)
 	r.pump.term(t.item)
 }
 
@@ -136,8 +136,10 @@ func jobOf(m *nats.Msg, seq uint64) string {
 // handBack returns a message that did not fail. The broker counts the delivery all the same: before the count says that it
 // failed too often, a copy with a new id takes its place.
 func (r *runner) handBack(t *task, delay time.Duration, why error) {
-	r.metrics.count(outcomeHanded)
-	r.cfg.Log.Debug("handed back", "subject", t.item.msg.Subject, "seq", t.in.Seq, "attempt", t.in.Attempt, "why", why)
+	r.count(t, outcomeHanded, "")
+	if r.cfg.Log.Enabled(r.pub, slog.LevelDebug) {
+		t.log(r).Debug("handed back", "why", why)
+	}
 	if t.in.Attempt+2 >= r.cfg.MaxAttempts && r.cfg.Stream != StreamIngest && r.pub.Err() == nil && r.renew(t) {
 		return
 	}

@@ -160,9 +160,8 @@ func (p *pump) arrive(m *nats.Msg) {
 		return
 	}
 	p.held[it] = struct{}{}
-	n := len(p.held)
 	p.mu.Unlock()
-	p.metrics.inFlight.Set(float64(n))
+	p.metrics.inFlight.Inc()
 	p.queue <- it // held is never more than the queue has room for
 }
 
@@ -280,13 +279,12 @@ func (p *pump) done(it *item, body []byte) {
 	p.mu.Lock()
 	_, mine := p.held[it]
 	delete(p.held, it)
-	n := len(p.held)
 	err := p.ask()
 	p.mu.Unlock()
 	if !mine {
 		return // it was handed back because its handler did not end
 	}
-	p.metrics.inFlight.Set(float64(n))
+	p.metrics.inFlight.Dec()
 	p.answer(it, body)
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		p.log.Warn("pull", "error", err)

@@ -126,11 +126,34 @@ func (r *runner) run(ctx context.Context, workers int, work func(stop <-chan str
 	for range workers {
 		wg.Go(func() { work(stop) })
 	}
+	wg.Go(func() { r.measure(stop) })
 	go func() { wg.Wait(); close(ended) }() // ends with the workers, for which drain waits
 	err := r.watch(ctx, status)
 	close(stop)
 	stopWork()
 	return errors.Join(err, r.drain(ended, stopPub))
+}
+
+// measure tells how far the consumer is, until the runner stops. What the broker does not answer stays as it was.
+func (r *runner) measure(stop <-chan struct{}) {
+	ctx, cancel := context.WithCancel(r.work)
+	defer cancel()
+	t := time.NewTicker(lagEvery)
+	defer t.Stop()
+	for {
+		ask, done := context.WithTimeout(ctx, lagEvery)
+		if c, err := r.conn.JS.Consumer(ask, r.cfg.Stream, r.cfg.Durable); err == nil {
+			info := c.CachedInfo() // a handle is made from fresh information
+			r.metrics.lag.WithLabelValues(r.cfg.Stream).Set(float64(info.NumPending))
+			r.metrics.unanswered.WithLabelValues(r.cfg.Stream).Set(float64(info.NumAckPending))
+		}
+		done()
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+	}
 }
 
 // watch keeps messages alive until the runner has to stop; nil when ctx asked for it.

@@ -11,6 +11,9 @@ var (
 	notBuild    = regexp.MustCompile(`[^0-9A-Za-z-]+`)
 )
 
+// ServiceVersion is a build's version as a service with it is listed.
+func ServiceVersion(version string) string { return semver(version) }
+
 // semver makes a build's version one that micro takes, which wants a semantic one: v1.2.3 loses its v, and what is none at all (a
 // commit's hash, "dev") becomes the build part of 0.0.0.
 func semver(version string) string {

@@ -122,6 +122,8 @@ type Source struct {
 type Found struct {
 	Job    Job    `json:"job"`
 	Source Source `json:"source"`
+	// Trace is the traceparent of a document that is decided anew: it comes from the outbox, which knows none.
+	Trace string `json:"trace,omitempty"`
 }
 
 // Where implements Event.

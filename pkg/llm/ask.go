@@ -201,7 +201,9 @@ func (c *Caller) once(ctx context.Context, q *Question, call Call, use *Usage) (
 	}
 	use.Requests++
 	start := time.Now()
+	ctx, asked := begin(ctx, call.Model)
 	ans, err = c.Client.Chat(ctx, call)
+	asked(ans, err)
 	use.Took += time.Since(start)
 	if err != nil {
 		return Answer{}, false, err

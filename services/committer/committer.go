@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
@@ -63,6 +64,8 @@ type Service struct {
 	held       *held.Desk
 	space      *space
 	started    time.Time
+	meters     *meters
+	now        func() time.Time
 }
 
 // Errors of New that callers tell apart.
@@ -80,7 +83,11 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, app.Misconfigured(err)
 	}
 	deps = deps.WithDefaults()
-	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, queues: &queues{conn: deps.Conn, now: deps.Now}, started: deps.Now()}
+	s := &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, metrics: deps.Metrics, now: deps.Now, queues: &queues{conn: deps.Conn, now: deps.Now}, started: deps.Now()}
+	var err error
+	if s.meters, err = newMeters(deps.Metrics); err != nil {
+		return nil, err
+	}
 	st, err := store.Open(context.Background(), store.Options{
 		Dir: cfg.Dir, CacheBytes: cfg.CacheBytes, ReserveBytes: cfg.ReserveBytes, BallastBytes: cfg.BallastBytes, Log: deps.Log, Now: deps.Now,
 		Fatal: cfg.OnFatal, ShipBytes: cfg.FeedBytes,
@@ -95,7 +102,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	out := &outside{conn: deps.Conn}
 	s.published = out.Published
 	s.jobs, err = jobs.New(st, s.graphs, out, jobs.Config{
-		Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Log: deps.Log, Now: deps.Now,
+		OnCommit: s.meters.committed, OnEnd: s.meters.ended, Lease: cfg.Lease, CacheBytes: cfg.StagedBytes, Tracer: tracer(deps.Conn), Log: deps.Log, Now: deps.Now,
 	}, s.committed)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
@@ -137,6 +144,14 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	return s, nil
 }
 
+// tracer of a connection; nil without one.
+func tracer(c *bus.Conn) trace.Tracer {
+	if c == nil {
+		return nil
+	}
+	return c.Tracer()
+}
+
 // Name implements app.Service.
 func (s *Service) Name() string { return "committer" }
 
@@ -170,6 +185,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"backup":  s.backup.Run,
 		"feed":    s.feed.Run,
 		"numbers": s.numbers,
+		"meters":  s.measure,
 		"verbs":   s.serve,
 		"writer":  s.sayWriter,
 	}

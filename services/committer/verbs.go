@@ -217,6 +217,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 	q, g := s.query, s.graphs
 	return []bus.Endpoint{
 		endpoint("query", "stats", verb(bare(q.Stats))),
+		endpoint("query", "health", verb(bare(s.health))),
 		endpoint("query", "seq", verb(bare(q.Seq))),
 		endpoint("query", "entity", verb(q.Entity)),
 		endpoint("query", "search", verb(q.Search)),

@@ -27,6 +27,9 @@ type Service struct {
 	log  *slog.Logger
 	desk *desk
 	up   atomic.Bool
+
+	metrics *metrics
+	now     func() time.Time
 }
 
 // New makes a reviewer.
@@ -35,7 +38,11 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	deps = deps.WithDefaults()
 	d := newDesk(remote{deps.Conn})
 	d.catchUp = cfg.CatchUp
-	return &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, desk: d}, nil
+	m, err := newMetrics(deps.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{cfg: cfg, conn: deps.Conn, log: deps.Log, desk: d, metrics: m, now: deps.Now}, nil
 }
 
 // Name implements app.Service.
@@ -68,6 +75,9 @@ func (s *Service) Run(ctx context.Context) error {
 	s.desk.base = loads
 	watched := make(chan error, 1)
 	go func() { watched <- s.watch(ctx); cancel() }()
+	measured := make(chan struct{})
+	go func() { defer close(measured); s.measure(ctx) }()
+	defer func() { cancel(); <-measured }()
 	s.up.Store(true)
 	err = s.conn.Serve(ctx, bus.ServiceInfo{Name: "reviewer", Version: s.cfg.Version, Description: "what waits for a person"},
 		apart(s.endpoints()), bus.ServeOptions{Nouns: []string{"review"}, Workers: s.cfg.Workers, Log: s.log})

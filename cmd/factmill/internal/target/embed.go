@@ -48,8 +48,13 @@ func Start(ctx context.Context, o Options, dir string) (s *Session, err error) {
 		return nil, err
 	}
 	stack = append(stack, func() error { server.Shutdown(true); return nil })
+	traces, err := o.Config.Tracing(ctx, o.Version, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	stack = append(stack, func() error { app.CloseTracing(traces, o.Log); return nil })
 	connect := func(name string) (*bus.Conn, error) {
-		c, err := bus.Connect(ctx, bus.Options{InProcess: server, Name: name, Log: o.Log, Now: o.Now})
+		c, err := bus.Connect(ctx, bus.Options{InProcess: server, Name: name, Tracer: traces.Tracer(name), Log: o.Log, Now: o.Now})
 		if err == nil {
 			stack = append(stack, func() error { c.Close(); return nil })
 		}

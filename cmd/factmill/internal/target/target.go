@@ -54,6 +54,8 @@ type Options struct {
 	// Command is the name of the command: of its connection, and of the holder of the data directory.
 	Command string
 	Getenv  func(string) string
+	// Version of the build, as spans have it.
+	Version string
 	// Services that are run where the command works embedded.
 	Services []Builder
 	// Listen is the address of the embedded server for clients outside the process; empty for none.

@@ -83,7 +83,7 @@ func (d *Desk) Run(ctx context.Context) error {
 
 func (d *Desk) report(ctx context.Context, what string, err error) {
 	if err != nil && ctx.Err() == nil {
-		d.cfg.Log.Warn(what, "error", err)
+		d.cfg.Log.Warn("could not tidy up, it is tried again", "what", what, "error", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func (m *Machine) decideAnew(ctx context.Context, k key, l *live, tokens []strin
 			return err
 		}
 		ops = append(ops, store.Op{Graph: k.graph, Space: spaceStaged, Key: stagedKey(k.job, job.Attempt, partTry, t), Value: b})
-		out = append(out, &events.Found{Job: job, Source: events.Source{Token: d.ref.Source, Name: d.ref.Key, Only: d.ref.Key, Try: d.ref.Try}})
+		out = append(out, &events.Found{Job: job, Source: events.Source{Token: d.ref.Source, Name: d.ref.Key, Only: d.ref.Key, Try: d.ref.Try}, Trace: l.traces[t]})
 	}
 	l.progressed = m.cfg.Now()
 	rec, held := l.rec, l.rec.State == api.JobHeld

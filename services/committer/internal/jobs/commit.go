@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
@@ -37,6 +38,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	m.mu.Unlock()
 
 	failpoint.Hit("before_commit")
+	began, traces := time.Now(), m.tracedAs(l)
 	done, err := m.apply(ctx, &rec, l, tokens, complete, Hooks{})
 	if err != nil {
 		m.mu.Lock()
@@ -46,6 +48,8 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 		return m.commitFailed(ctx, k, l, err)
 	}
 	failpoint.Hit("after_commit")
+	m.cfg.OnCommit(time.Since(began), len(tokens))
+	m.spans(k, traces, tokens, "commit", rec.CommitSeq, "", began)
 	m.mu.Lock()
 	l.rec.Done, l.rec.CommitSeq = done, rec.CommitSeq
 	for _, t := range tokens {
@@ -61,7 +65,7 @@ func (m *Machine) commit(ctx context.Context, k key, l *live, complete bool) err
 	}
 	m.mu.Unlock()
 	if complete {
-		m.ended(k)
+		m.ended(k, api.JobCommitted)
 	} else {
 		m.outbox(k.graph)
 	}

@@ -85,12 +85,13 @@ func (m *Machine) writeEnd(ctx context.Context, rec *Record, more []store.Op) er
 	if err := m.st.WriteReserved(ctx, append(append(more, ops...), out...), true); err != nil {
 		return fmt.Errorf("end job %s: %w", rec.Job.ID, err)
 	}
-	m.ended(key{rec.Job.Graph, rec.Job.ID})
+	m.ended(key{rec.Job.Graph, rec.Job.ID}, rec.State)
 	return nil
 }
 
 // ended forgets a job that ended and wakes who waits for it.
-func (m *Machine) ended(k key) {
+func (m *Machine) ended(k key, state string) {
+	m.cfg.OnEnd(state)
 	m.outbox(k.graph)
 	m.mu.Lock()
 	if l := m.live[k]; l != nil {

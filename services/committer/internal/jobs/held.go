@@ -277,11 +277,14 @@ func (m *Machine) Accept(ctx context.Context, g, id string, hooks Hooks) (api.Jo
 	}
 	was := rec
 	failpoint.Hit("before_commit")
+	began, traces := time.Now(), m.tracedAs(l)
 	if _, err := m.apply(ctx, &rec, l, tokens, true, hooks); err != nil {
 		return api.JobStatus{}, m.letGo(ctx, k, l, was, err)
 	}
 	failpoint.Hit("after_commit")
-	m.ended(k)
+	m.cfg.OnCommit(time.Since(began), len(tokens))
+	m.spans(k, traces, tokens, "commit", rec.CommitSeq, "", began)
+	m.ended(k, api.JobCommitted)
 	return rec.status(), nil
 }
 

@@ -90,7 +90,7 @@ func (m *Machine) restart(ctx context.Context, k key, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	found := &events.Found{Job: rec.Job, Source: events.Source{Token: relistToken, Name: "document event", Relist: true}}
+	found := &events.Found{Job: rec.Job, Source: events.Source{Token: relistToken, Name: "document event", Relist: true}, Trace: l.traces[""]}
 	out, err := m.st.OutboxOps(k.graph, found)
 	if err != nil {
 		return err

@@ -49,6 +49,8 @@ type live struct {
 	replayed map[string]string
 	// trace of the message that is being staged.
 	trace string
+	// traces are the traceparents of what is recorded, by document token; "" is the job's.
+	traces map[string]string
 }
 
 type dropKey struct{ kind, label, reason string }
@@ -99,7 +101,7 @@ func (d *document) done() bool {
 func newLive(rec Record, now time.Time) *live {
 	return &live{
 		rec: rec, sources: map[string]*source{}, docs: map[string]*document{},
-		dropped: map[dropKey]*graph.Dropped{}, replayed: map[string]string{}, progressed: now,
+		dropped: map[dropKey]*graph.Dropped{}, replayed: map[string]string{}, traces: map[string]string{}, progressed: now,
 	}
 }
 

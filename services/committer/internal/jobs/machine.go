@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/graph"
@@ -63,8 +65,14 @@ type Config struct {
 	Lease time.Duration
 	// CacheBytes of decoded staged events kept in memory. Defaults to 64 MiB.
 	CacheBytes int
-	Log        *slog.Logger
-	Now        func() time.Time
+	// OnCommit is told how long a commit took, from its turn to the sync, and how many documents it had; OnEnd the state in which a job ended.
+	// They must not wait. Default to nothing.
+	OnCommit func(took time.Duration, documents int)
+	OnEnd    func(state string)
+	// Tracer records commits. Defaults to none.
+	Tracer trace.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Machine runs every job of a store.
@@ -98,6 +106,12 @@ func New(st *store.Store, graphs Graphs, outside Outside, cfg Config, notify fun
 	}
 	if cfg.CacheBytes == 0 {
 		cfg.CacheBytes = 64 << 20
+	}
+	if cfg.OnCommit == nil {
+		cfg.OnCommit = func(time.Duration, int) {}
+	}
+	if cfg.OnEnd == nil {
+		cfg.OnEnd = func(string) {}
 	}
 	m := &Machine{
 		st: st, graphs: graphs, outside: outside, cfg: cfg, live: map[key]*live{}, superseding: map[key]bool{}, waiters: map[key][]chan struct{}{},

@@ -79,6 +79,7 @@ const (
 	partSealed   = byte('z')
 	partDone     = byte('c') // atomic: document: the document is committed
 	partTry      = byte('t') // the document is decided anew → its DocRef with the new try
+	partTrace    = byte('o') // the traceparent under which the commit of a document, or with an empty token of the job, is recorded
 	partReplay   = byte('p') // of a document or source: the parked message that is replayed
 )
 

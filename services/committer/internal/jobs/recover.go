@@ -84,6 +84,8 @@ func (l *live) replay(part byte, token string, v []byte) error {
 		}
 	case partDone:
 		l.markDone = append(l.markDone, token)
+	case partTrace:
+		l.traces[token] = string(v)
 	case partReplay:
 		l.replayed[token] = string(v)
 	case partTry:

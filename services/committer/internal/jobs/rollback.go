@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/factmill/factmill/pkg/api"
@@ -49,11 +51,16 @@ func (m *Machine) finishRollback(ctx context.Context, k key, l *live) error {
 	m.mu.Lock()
 	rec := l.rec
 	m.mu.Unlock()
+	began, traces := time.Now(), m.tracedAs(l)
 	m.cost(ctx, &rec)
 	m.stageMu.Lock()
 	defer m.stageMu.Unlock()
 	m.end(&rec, api.JobRolledBack, rec.Reason)
-	return m.writeEnd(ctx, &rec, nil)
+	if err := m.writeEnd(ctx, &rec, nil); err != nil {
+		return err
+	}
+	m.spans(k, traces, slices.Collect(maps.Keys(traces)), "roll back", 0, rec.Reason, began)
+	return nil
 }
 
 // tend watches deadlines and leases, queues what waited for room, and cleans up after jobs that ended.

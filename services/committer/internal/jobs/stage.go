@@ -116,6 +116,9 @@ func (m *Machine) stage(d bus.Delivery) (key, *live, []store.Op, error) {
 		}
 		ops = append(ops, more...)
 	}
+	if part != partSource {
+		ops = append(ops, m.traced(l, k, token, d.Traceparent)...)
+	}
 	return k, l, ops, nil
 }
 

@@ -113,7 +113,7 @@ func (f *follower) repeat(ctx context.Context, wake <-chan struct{}, what string
 				pause = f.l.cfg.RetryMin
 				break
 			}
-			f.l.cfg.Log.Warn(what, "graph", f.graph, "error", err, "again_in", pause)
+			f.l.cfg.Log.Warn("the linker is hindered, it tries again", "graph", f.graph, "what", what, "error", err, "again_in", pause)
 			select {
 			case <-ctx.Done():
 				return nil

@@ -177,3 +177,16 @@ func NamesUpload(st *store.Store, object string) (named bool, err error) {
 	}
 	return false, nil
 }
+
+// Changed grows whenever a record comes or goes.
+func Changed(st *store.Store) uint64 { return st.Changed(spaceRecord) }
+
+// Count counts the records of all graphs, which reads them all: only when Changed has grown.
+func Count(st *store.Store) (n int, err error) {
+	for _, g := range st.Graphs() {
+		if err := st.Scan(g, spaceRecord, nil, nil, 0, func(_, _ []byte) error { n++; return nil }); err != nil {
+			return 0, fmt.Errorf("count quarantine records of %s: %w", g, err)
+		}
+	}
+	return n, nil
+}

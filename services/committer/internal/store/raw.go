@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -65,7 +66,13 @@ func (s *Store) WriteReserved(ctx context.Context, ops []Op, sync bool) error {
 // addOps puts raw changes into a batch. release must be called when the batch is committed or given up.
 func (s *Store) addOps(b *pebble.Batch, ops []Op) (release func(), err error) {
 	var taken []func()
+	var spaces [4]uint64
 	release = func() {
+		for i, set := range spaces {
+			for ; set != 0; set &= set - 1 {
+				s.changed[i*64+bits.TrailingZeros64(set)].Add(1)
+			}
+		}
 		for _, f := range taken {
 			f()
 		}
@@ -88,6 +95,7 @@ func (s *Store) addOps(b *pebble.Batch, ops []Op) (release func(), err error) {
 		if err := checkSpace(o.Space); err != nil {
 			return release, err
 		}
+		spaces[o.Space/64] |= 1 << (o.Space % 64)
 		k := newKey(g.id, o.Space).raw(o.Key)
 		switch {
 		case o.DeletePrefix:

@@ -94,7 +94,8 @@ type Store struct {
 	space *space
 	ship  *shipper
 
-	broken atomic.Pointer[error]
+	broken  atomic.Pointer[error]
+	changed [256]atomic.Uint64 // changes of raw rows, by space
 
 	mu       sync.Mutex
 	closed   bool          // guarded by mu

@@ -33,13 +33,19 @@ type Graph struct {
 type tally struct {
 	records               int
 	kinds, states, labels map[string]int
-	pending               map[unique.Handle[string]]int // by time
+	pending               map[pending]int
+}
+
+// pending is under what pending records are counted.
+type pending struct {
+	kind string
+	at   unique.Handle[string]
 }
 
 // New returns an empty model at (seq, no).
 func New(seq, no uint64) *Graph {
 	return &Graph{Seq: seq, No: no, keys: map[string]*group{}, shelves: map[shelf]*ordered{}, shapes: map[unique.Handle[shape]]int{},
-		tally: tally{kinds: map[string]int{}, states: map[string]int{}, labels: map[string]int{}, pending: map[unique.Handle[string]]int{}}}
+		tally: tally{kinds: map[string]int{}, states: map[string]int{}, labels: map[string]int{}, pending: map[pending]int{}}}
 }
 
 // Put inserts or replaces a record.
@@ -92,7 +98,7 @@ func (t *tally) add(gr *group, r *record, n int) {
 	count(t.states, gr.state, n)
 	count(t.labels, r.body.label, n)
 	if gr.state == api.StatePending && r.at.Value() != "" {
-		count(t.pending, r.at, n)
+		count(t.pending, pending{gr.kind, r.at}, n)
 	}
 }
 
@@ -203,13 +209,33 @@ func (g *Graph) Group(key string) (api.Group, bool) {
 	return api.Group{}, false
 }
 
+// Waits is how many records of a kind are pending, and since when: an RFC 3339 time.
+type Waits struct {
+	Records int
+	Oldest  string
+}
+
+// Waits counts what is pending, by kind.
+func (g *Graph) Waits() map[string]Waits {
+	out := map[string]Waits{}
+	for p, n := range g.tally.pending {
+		w := out[p.kind]
+		w.Records += n
+		if at := p.at.Value(); w.Oldest == "" || at < w.Oldest {
+			w.Oldest = at
+		}
+		out[p.kind] = w
+	}
+	return out
+}
+
 // Stats counts the queue.
 func (g *Graph) Stats() api.ReviewStatsReply {
 	g.Settle()
 	t := &g.tally
 	s := api.ReviewStatsReply{Seq: g.Seq, Records: t.records, Groups: g.groups, ByKind: maps.Clone(t.kinds), ByState: maps.Clone(t.states), ByLabel: maps.Clone(t.labels)}
-	for h := range t.pending {
-		if at := h.Value(); s.Oldest == "" || at < s.Oldest {
+	for p := range t.pending {
+		if at := p.at.Value(); s.Oldest == "" || at < s.Oldest {
 			s.Oldest = at
 		}
 	}
