@@ -308,8 +308,8 @@ func (c *cluster) again(env []string, args ...string) *process {
 	return p
 }
 
-// metric is the sum of a counter's series with a label in the metrics of a process that was started with --http.listen.
-func metric(t testing.TB, p *process, name, label string) int {
+// counted is the sum of a counter's series with a label in the metrics of a process that was started with --http.listen.
+func counted(t testing.TB, p *process, name, label string) int {
 	t.Helper()
 	sum := 0
 	for line := range strings.Lines(p.metrics(t)) {

@@ -75,7 +75,7 @@ func TestPausedWorkerComesBackTooLate(t *testing.T) {
 	c.restartNATS()
 	before := c.consumer(bus.StreamExtracted, bus.DurableResolver).Delivered.Stream
 	first.signal(t, syscall.SIGCONT)
-	testkit.Await(t, "the late results", func() bool { return metric(t, first, "factmill_extractor_messages_total", `"handled"`) == docs })
+	testkit.Await(t, "the late results", func() bool { return counted(t, first, "factmill_extractor_messages_total", `"handled"`) == docs })
 	c.quiet()
 	require.Equal(t, before+docs, c.consumer(bus.StreamExtracted, bus.DurableResolver).Delivered.Stream, "they went on to the resolver")
 	require.Equal(t, a, c.account("late"), "what came late changes nothing")
@@ -110,7 +110,7 @@ func TestSlowHandlerAndTwoWorkers(t *testing.T) {
 	s := c.await("slow", "slow", api.JobCommitted)
 	require.Equal(t, api.DocumentCounts{Total: docs, Added: docs}, s.Documents)
 	c.quiet()
-	n := []int{metric(t, one, "factmill_extractor_messages_total", `"handled"`), metric(t, two, "factmill_extractor_messages_total", `"handled"`)}
+	n := []int{counted(t, one, "factmill_extractor_messages_total", `"handled"`), counted(t, two, "factmill_extractor_messages_total", `"handled"`)}
 	require.Equal(t, docs, n[0]+n[1], "handled by the two: %v", n)
 	require.NotZero(t, n[0])
 	require.NotZero(t, n[1])
@@ -142,7 +142,7 @@ func TestKilledExtractorRepeatsAtMostItsConcurrency(t *testing.T) {
 	require.Greater(t, s.Stages.Chunking.Chunks, 10*docs)
 	require.Equal(t, s.Stages.Chunking.Chunks, s.Stages.Extraction.ChunksProcessed, "each chunk counts once")
 	c.quiet()
-	again := metric(t, second, "factmill_extractor_messages_total", `"handled"`)
+	again := counted(t, second, "factmill_extractor_messages_total", `"handled"`)
 	repeated := at + again - docs
 	require.GreaterOrEqual(t, repeated, 0)
 	require.LessOrEqual(t, repeated, concurrency)
