@@ -53,7 +53,7 @@ var Verbs = []struct {
 	Noun  string
 	Verbs map[string][]Role
 }{
-	{"query", all([]Role{Reader, Reviewer}, "stats", "seq", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
+	{"query", all([]Role{Reader, Reviewer}, "stats", "seq", "health", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
 		"relations", "relation_types", "stored", "export", "verify", "candidates")},
 	{"replica", all([]Role{Reader, Reviewer}, "stats", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
 		"relations", "relation_types", "export", "verify")},
