@@ -405,8 +405,8 @@ func TestAJobIDIsOneEvent(t *testing.T) {
 // TestADeadlineRollsBack a job that has not ended.
 func TestADeadlineRollsBack(t *testing.T) {
 	c := sixProcesses(t, 1)
-	resolver := c.procs["resolver"][0].cmd.Process
-	require.NoError(t, resolver.Signal(syscall.SIGSTOP))
+	c.the("resolver").signal(t, syscall.SIGSTOP)
+	resolver := c.the("resolver").cmd.Process
 	file := write(t, t.TempDir(), "a.txt", "Ada Lovelace works for Acme Ltd.")
 	r := run(t, "", "ingest", file, "--deadline", "1s", "--nats", c.url, "--json")
 	require.NoError(t, resolver.Signal(syscall.SIGCONT))

@@ -27,8 +27,8 @@ func TestApprovedAgainAfterATimeout(t *testing.T) {
 	}
 	require.NotEmpty(t, key)
 	req := api.ReviewDecide{Keys: []string{key}, Actor: "eva", RequestID: "once"}
-	committer := c.procs["committer"][0].cmd.Process
-	require.NoError(t, committer.Signal(syscall.SIGSTOP))
+	c.the("committer").signal(t, syscall.SIGSTOP)
+	committer := c.the("committer").cmd.Process
 	wake := time.AfterFunc(200*time.Millisecond, func() { _ = committer.Signal(syscall.SIGCONT) })
 	defer wake.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -166,7 +166,7 @@ func TestDoctorOnSixProcesses(t *testing.T) {
 	require.Contains(t, c.sick(t, "consumer_stalled").named(t, "consumer_stalled"), "1 message waits before the chunker (FACTMILL_LOADED/chunker) and nobody asks for them")
 	c.start("chunker")
 	c.await("default", job, api.JobCommitted)
-	require.NoError(t, c.the("resolver").cmd.Process.Signal(syscall.SIGSTOP))
+	c.the("resolver").signal(t, syscall.SIGSTOP)
 	require.Contains(t, c.sick(t, "service_silent").named(t, "service_silent"), "the resolver does not answer")
 	require.NoError(t, c.the("resolver").cmd.Process.Signal(syscall.SIGCONT))
 	c.healthy(t)

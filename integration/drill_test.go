@@ -3,11 +3,9 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -336,34 +334,6 @@ func (p *process) metrics(t testing.TB) string {
 	status, body := get(t, "http://"+strings.TrimSpace(addr)+"/metrics")
 	require.Equal(t, 200, status)
 	return body
-}
-
-// signal sends one to a process.
-func (p *process) signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(s))
-	if s == syscall.SIGSTOP {
-		testkit.Await(t, p.name+" to stand still", func() bool { return p.stopped() })
-	}
-}
-
-// stopped says whether every thread of a process stands still: on a busy machine that takes a moment, in which it still answers.
-func (p *process) stopped() bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
-	if err != nil || len(threads) == 0 {
-		return true // no such system: nothing tells
-	}
-	for _, f := range threads {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue // the thread ended
-		}
-		// "pid (name) S …"; a name may hold anything.
-		if state := b[bytes.LastIndexByte(b, ')')+1:]; len(state) > 1 && state[1] != 'T' {
-			return false
-		}
-	}
-	return true
 }
 
 // elapsed waits until some time has passed since a moment: where nothing tells that a lease ran out.

@@ -148,7 +148,7 @@ func TestAskedAgainAfterATimeout(t *testing.T) {
 	before := c.candidateGroups("g", "pending")
 	require.Contains(t, before, bobAtOrva+" pending")
 	req := api.ReviewDecide{Query: &api.ReviewList{}, Actor: "eva", RequestID: "once"}
-	require.NoError(t, c.procs["committer"][0].cmd.Process.Signal(syscall.SIGSTOP))
+	c.the("committer").signal(t, syscall.SIGSTOP)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	err := c.conn.Request(ctx, "factmill.g.review.reject", req, nil)
 	cancel()

@@ -216,8 +216,8 @@ func TestNothingIsVisibleBeforeTheCommit(t *testing.T) {
 	old := c.add("default", peopleAt(20, 0)...)
 	require.Positive(t, old.Stages.Extraction.CandidatesWritten)
 
-	resolver := c.procs["resolver"][0].cmd.Process
-	require.NoError(t, resolver.Signal(syscall.SIGSTOP))
+	c.the("resolver").signal(t, syscall.SIGSTOP)
+	resolver := c.the("resolver").cmd.Process
 	job := c.publish("default", map[string]any{"documents": peopleAt(200, 1)})
 	testkit.AwaitFor(t, testkit.Patience*3, "every document is staged", func() bool {
 		for _, p := range c.status("default", job).Progress {

@@ -65,7 +65,7 @@ func (c *cli) doctor(ctx context.Context, cmd *cobra.Command, watch, old time.Du
 		at = " --nats " + bus.Redacted(c.cfg.Get("nats.url"))
 	}
 	r := doctor.Examine(ctx, doctor.Options{
-		Conn: s.Conn, Embedded: s.Embedded, Graph: c.graph, Where: s.Where, Config: c.cfg, Environ: c.env, Services: serviceNames(), Version: version, At: at,
+		Conn: s.Conn, Embedded: s.Embedded, Graph: c.graph, Where: s.Where, Config: c.cfg, Environ: c.env, Services: namesOf(builders), Version: version, At: at,
 		Watch: watch, Old: old, Now: c.now,
 	})
 	if err := ctx.Err(); err != nil {

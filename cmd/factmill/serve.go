@@ -52,9 +52,11 @@ Services: ` + strings.Join(serviceNames(), ", ") + ", all.",
 	return cmd
 }
 
-func serviceNames() []string {
+func serviceNames() []string { return namesOf(served) }
+
+func namesOf(list []target.Builder) []string {
 	var out []string
-	for _, b := range served {
+	for _, b := range list {
 		out = append(out, b.Name)
 	}
 	return out

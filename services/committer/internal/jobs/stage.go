@@ -117,7 +117,7 @@ func (m *Machine) stage(d bus.Delivery) (key, *live, []store.Op, error) {
 		ops = append(ops, more...)
 	}
 	if part != partSource {
-		ops = append(ops, m.traced(l, k, token, d.Traceparent)...)
+		ops = append(ops, m.traced(l, k, part, token, d.Traceparent)...)
 	}
 	return k, l, ops, nil
 }

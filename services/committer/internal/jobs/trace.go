@@ -19,9 +19,10 @@ import (
 // maxLinks of the job's own span to those of its documents.
 const maxLinks = 100
 
-// traced remembers the span under which a document's commit belongs; an empty token is the job. Callers hold mu.
-func (m *Machine) traced(l *live, k key, token, traceparent string) []store.Op {
-	if m.cfg.Tracer == nil || !bus.SpanContext(traceparent).IsSampled() {
+// traced remembers the span under which a document's commit belongs: that of its text, or better, of what was resolved, whichever comes first;
+// an empty token is the job. Callers hold mu.
+func (m *Machine) traced(l *live, k key, part byte, token, traceparent string) []store.Op {
+	if m.cfg.Tracer == nil || !bus.SpanContext(traceparent).IsSampled() || part == partStaged && l.traces[token] != "" {
 		return nil
 	}
 	l.traces[token] = traceparent
