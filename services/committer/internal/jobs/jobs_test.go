@@ -34,6 +34,7 @@ type world struct {
 	done chan error
 	out  *streams
 	now  *clock
+	cfg  jobs.Config // Tracer
 	disk
 }
 
@@ -131,7 +132,7 @@ func (w *world) open() {
 	st, err := store.Open(w.t.Context(), store.Options{Dir: w.dir, Now: w.now.Now, ReserveBytes: w.reserve, FreeSpace: w.space})
 	require.NoError(w.t, err)
 	w.st = st
-	w.m, err = jobs.New(st, graphs.New(st, w.now.Now), w.out, jobs.Config{Lease: 2 * time.Second, Log: slog.New(slog.DiscardHandler), Now: w.now.Now}, func(string) {})
+	w.m, err = jobs.New(st, graphs.New(st, w.now.Now), w.out, jobs.Config{Lease: 2 * time.Second, Log: slog.New(slog.DiscardHandler), Now: w.now.Now, Tracer: w.cfg.Tracer}, func(string) {})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	w.stop, w.done = cancel, make(chan error, 1)
