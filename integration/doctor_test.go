@@ -166,13 +166,21 @@ func TestDoctorOnSixProcesses(t *testing.T) {
 	require.Contains(t, c.sick(t, "consumer_stalled").named(t, "consumer_stalled"), "1 message waits before the chunker (FACTMILL_LOADED/chunker) and nobody asks for them")
 	c.start("chunker")
 	c.await("default", job, api.JobCommitted)
+
+	// A user who may not look, and a store that does not have what was announced.
+	require.Contains(t, c.sick(t, "not_checked", "--nkey", filepath.Join(c.keys, "chunker"), "--timeout", "2s").named(t, "not_checked"), "services, store could not be looked at")
+	_, err := c.conn.JS.Publish(t.Context(), "factmill.default.change.99", []byte("{}"))
+	require.NoError(t, err)
+	require.Contains(t, c.sick(t, "store_behind").named(t, "store_behind"), "the committer's store is at commit 1 of graph default, and commit 99 was announced")
+	_, err = c.conn.JS.Publish(t.Context(), "factmill.default.change.1", []byte("{}"))
+	require.NoError(t, err)
 	c.the("resolver").signal(t, syscall.SIGSTOP)
 	require.Contains(t, c.sick(t, "service_silent").named(t, "service_silent"), "the resolver does not answer")
 	require.NoError(t, c.the("resolver").cmd.Process.Signal(syscall.SIGCONT))
 	c.healthy(t)
 
 	// A consumer that is stopped.
-	_, err := c.conn.JS.PauseConsumer(t.Context(), bus.StreamChunked, bus.DurableExtractor, time.Now().Add(time.Hour))
+	_, err = c.conn.JS.PauseConsumer(t.Context(), bus.StreamChunked, bus.DurableExtractor, time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	job = c.publish("default", map[string]any{"key": "b", "text": "Bob Miller worked for Acme Ltd."})
 	d = c.sick(t, "consumer_paused")

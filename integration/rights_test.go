@@ -353,6 +353,10 @@ func TestPeopleAndTheActor(t *testing.T) {
 	require.Contains(t, reply, `"changed":["`)
 	require.Equal(t, []string{"ada"}, g.actors(key))
 
+	g.person(t, "pia", 0, "Ada Lovelace works for Acme Ltd.", "ingest", "-", "--key", "held", "--job", "held", "--hold")
+	require.Contains(t, g.person(t, "ada", 0, "", "jobs", "accept", "held").stderr, "job held would: ")
+	require.Equal(t, []string{"ada"}, g.actors("job|held"))
+
 	g.person(t, "olga", 0, "", "settings", "put", "chunker.size=300")
 	history := g.person(t, "rob", 0, "", "schema", "show", "--json").stdout
 	require.Contains(t, history, `"olga"`)

@@ -106,24 +106,27 @@ func (st *keyState) change(dir string, people, anew, gone []string) (made []stri
 			st.People = append(st.People, p)
 		}
 	}
-	for _, name := range gone {
-		i := known(name)
-		if i < 0 {
+	for _, name := range gone { // all is checked before anything is done
+		if known(name) < 0 {
 			return nil, usagef("--gone %s: there is no such person in %s", name, dir)
 		}
-		st.People = slices.Delete(st.People, i, i+1)
+	}
+	for _, name := range anew {
+		if slices.Contains(gone, name) || known(name) < 0 && !slices.Contains(rights.Names(), name) {
+			return nil, usagef("--anew %s: there is nobody of that name in %s", name, dir)
+		}
+	}
+	for _, name := range gone {
+		st.People = slices.DeleteFunc(st.People, func(p rights.Person) bool { return p.Name == name })
 		if err := os.Remove(filepath.Join(dir, "seeds", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, failf("%w", err)
 		}
 	}
 	for _, name := range anew {
-		switch i := known(name); {
-		case i >= 0:
+		if i := known(name); i >= 0 {
 			st.People[i].Key = ""
-		case slices.Contains(rights.Names(), name):
+		} else {
 			delete(st.Users, name)
-		default:
-			return nil, usagef("--anew %s: there is nobody of that name in %s", name, dir)
 		}
 	}
 	for _, name := range rights.Names() {

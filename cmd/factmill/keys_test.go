@@ -70,6 +70,14 @@ func TestKeys(t *testing.T) {
 		require.Equal(t, exitUsage, code)
 		require.Contains(t, errs, want)
 	}
+	// All is checked before anything is done.
+	require.FileExists(t, filepath.Join(dir, "seeds", "ada"))
+	for _, anew := range []string{"nobody", "ada"} {
+		code, _, errs := called(t, nil, "keys", dir, "--gone", "ada", "--anew", anew)
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, errs, "there is nobody of that name")
+		require.FileExists(t, filepath.Join(dir, "seeds", "ada"))
+	}
 }
 
 func TestExposed(t *testing.T) {

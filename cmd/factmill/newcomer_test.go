@@ -316,6 +316,8 @@ func TestJSONErrors(t *testing.T) {
 		{[]string{"entity", "Nobody", "--json", "--data", "g"}, exitFailed, "entity_not_found", ""},
 		{[]string{"jobs", "list", "--limit", "9999", "--json", "--data", "g"}, exitUsage, "bad_value", ""},
 		{[]string{"ingest", "missing", "--json"}, exitUsage, "usage", ""},
+		{[]string{"verify", "--data", "missing", "--json"}, exitUsage, "usage", ""},
+		{[]string{"backup", "b", "--data", "missing", "--json"}, exitUsage, "usage", ""},
 		{[]string{"ingest", "-", "--schema", "bad.yaml", "--json"}, exitUsage, "schema_invalid", "problems"},
 	} {
 		r := p.run("x", c.args...)

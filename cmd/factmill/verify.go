@@ -42,6 +42,14 @@ func (c *cli) sameFormat() error {
 	return nil
 }
 
+// there refuses a data directory that does not exist where the command would make it: of nothing nothing can be checked or kept.
+func (c *cli) there() error {
+	if f := c.nothing(); f != nil {
+		return usagef("%s: name the data directory with --data, or running services with --nats", f.What)
+	}
+	return nil
+}
+
 func (c *cli) verifyCmd() *cobra.Command {
 	var req api.Verify
 	cmd := &cobra.Command{
@@ -54,7 +62,7 @@ their cardinality. Problems end with exit code 1.`,
 			if !cmd.Flags().Changed("timeout") {
 				c.timeout = verifyTimeout
 			}
-			if err := c.sameFormat(); err != nil {
+			if err := errors.Join(c.there(), c.sameFormat()); err != nil {
 				return err
 			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {

@@ -3,8 +3,10 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/factmill/factmill/pkg/app"
@@ -62,6 +64,9 @@ type Options struct {
 	Now func() time.Time
 }
 
+// vital are the checks without which nothing can be called well.
+var vital = []string{"nats", "streams", "services", "store"}
+
 type doctor struct {
 	Options
 	report  Report
@@ -80,6 +85,8 @@ func Examine(ctx context.Context, o Options) Report {
 		o.Now = time.Now
 	}
 	d := &doctor{Options: o, report: Report{Where: o.Where, Graph: o.Graph, Checked: []string{}, Findings: []Finding{}, Unchecked: []string{}}, skipped: map[string]bool{}}
+	var blind []string
+	var why error
 	for _, c := range []struct {
 		name string
 		run  func(context.Context) error
@@ -90,9 +97,16 @@ func Examine(ctx context.Context, o Options) Report {
 	} {
 		if err := c.run(ctx); err != nil {
 			d.report.Unchecked = append(d.report.Unchecked, c.name+": "+err.Error())
+			if !errors.Is(err, errNoCommitter) && slices.Contains(vital, c.name) {
+				blind, why = append(blind, c.name), err
+			}
 			continue
 		}
 		d.report.Checked = append(d.report.Checked, c.name)
+	}
+	if len(blind) > 0 {
+		d.find("not_checked", Error, strings.Join(blind, ", ")+" could not be looked at: "+why.Error(), "what is wrong there is not seen",
+			"look as a user who may, with admin's seed: "+d.factmill("doctor")+" --nkey seeds/admin")
 	}
 	slices.SortStableFunc(d.report.Findings, func(a, b Finding) int {
 		if a.Severity != b.Severity && a.Severity == Error {

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/bus"
@@ -58,6 +61,34 @@ func (d *doctor) store(ctx context.Context) error {
 	d.clock("the committer", h.Time, began, took)
 	if s, err := d.Conn.JS.Stream(ctx, bus.StreamIngest); err == nil {
 		d.clock("the NATS server", s.CachedInfo().TimeStamp.Format(time.RFC3339Nano), began, d.Now().Sub(began))
+	}
+	return d.behind(ctx)
+}
+
+// behind finds a store that does not have what was announced: another volume than the one before, or one that was put back.
+func (d *doctor) behind(ctx context.Context) error {
+	var now api.StatsReply
+	if err := d.ask(ctx, "query.stats", nil, &now); err != nil {
+		return err
+	}
+	s, err := d.Conn.JS.Stream(ctx, bus.StreamChanges)
+	if err != nil {
+		return err
+	}
+	m, err := s.GetLastMsgForSubject(ctx, events.Subject{Graph: d.Graph, Kind: events.KindChange, Job: "*"}.String())
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	last, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 10, 64)
+	if err != nil {
+		return fmt.Errorf("the change event %q: %w", m.Subject, err)
+	}
+	if last > now.Seq {
+		d.find("store_behind", Error, fmt.Sprintf("the committer's store is at commit %d of graph %s, and commit %d was announced", now.Seq, d.Graph, last),
+			"it is not the store that took them: another data directory, or one that was put back", "start the committer on its own --data, or factmill restore the last backup; then ingest again what came later (docs/operations/backup.md)")
 	}
 	return nil
 }
