@@ -98,7 +98,7 @@ func TestCodesAreDocumented(t *testing.T) {
 			require.Contains(t, string(page), "`"+m[1]+"`")
 		}
 	}
-	require.Len(t, codes, 37)
+	require.Len(t, codes, 39)
 }
 
 func TestAConsumerThatIsNotAnswered(t *testing.T) {

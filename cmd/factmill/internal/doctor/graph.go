@@ -67,8 +67,8 @@ func (d *doctor) store(ctx context.Context) error {
 
 // behind finds a store that does not have what was announced: another volume than the one before, or one that was put back.
 func (d *doctor) behind(ctx context.Context) error {
-	var now api.StatsReply
-	if err := d.ask(ctx, "query.stats", nil, &now); err != nil {
+	var now api.SeqReply
+	if err := d.ask(ctx, "query.seq", nil, &now); err != nil {
 		return err
 	}
 	s, err := d.Conn.JS.Stream(ctx, bus.StreamChanges)
