@@ -32,25 +32,21 @@ func passages(key string, n int) map[string]any {
 
 // TestSlotsAreBusy: while there is work no slot of the model server stands idle, however many replicas share them, and never are more
 // calls in flight than there are slots. On a machine that is so slow, or busy with something else, that calls in a bare loop do not reach
-// the share either, that part of theirs is asked, in the same round.
+// the share either, that part of theirs is asked.
 func TestSlotsAreBusy(t *testing.T) {
-	const slots, rounds, enough, nearly = 8, 6, 0.97, 0.97
+	const slots, rounds, enough, nearly = 8, 3, 0.97, 0.97
 	for _, replicas := range []int{1, 4} {
 		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
-			// The machine may be busy with something else: one of a few rounds tells.
-			var missed []string
-			for range rounds {
-				share, asked := busyShare(t, replicas, slots)
-				if share >= enough {
-					return
-				}
-				bare := bareShare(t, slots, asked)
-				if share >= nearly*bare {
-					return
-				}
-				missed = append(missed, fmt.Sprintf("%.3f of %.3f", share, bare))
+			// The machine may be busy with something else: the best of a few rounds tells.
+			best := 0.0
+			var asked []byte
+			for round := 0; round < rounds && best < enough; round++ {
+				share, body := busyShare(t, replicas, slots)
+				best, asked = max(best, share), body
 			}
-			require.Empty(t, missed, "busy, and as many bare calls")
+			if best < enough {
+				require.GreaterOrEqual(t, best, min(enough, nearly*bareShare(t, slots, asked)))
+			}
 		})
 	}
 }
