@@ -66,7 +66,7 @@ func review(fs *flag.FlagSet) func(context.Context, *room) error {
 		}
 		growth("list", func(t reviewed) time.Duration { return t.list }, 3)
 		growth("one decision", func(t reviewed) time.Duration { return t.one }, 3)
-		growth("a candidate of a query", func(t reviewed) time.Duration { return t.each }, 2)
+		growth("a candidate of a query", func(t reviewed) time.Duration { return t.each }, 1.5)
 		return nil
 	}
 }

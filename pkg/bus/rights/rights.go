@@ -134,7 +134,8 @@ func each(call string, streams ...string) (out []string) {
 	return out
 }
 
-// event is the pattern of all graphs' events of a kind, as the stream that keeps them has it.
+// event is the pattern of all graphs' events of a kind, as the stream that keeps them has it; nil when no stream keeps them, which a test refuses
+// for each kind in the table.
 func event(kind string) []string {
 	of, stage, named := strings.Cut(kind, events.KindDead+".")
 	if named && of == "" {
@@ -152,7 +153,7 @@ func event(kind string) []string {
 			return []string{subject}
 		}
 	}
-	panic("no stream keeps events of kind " + kind) // of the table above: the tests make it once
+	return nil
 }
 
 // verb is the pattern of all graphs' requests to noun.verb, or of a noun's any verb.

@@ -197,3 +197,21 @@ func TestTheGuideIsRight(t *testing.T) {
 		require.Contains(t, string(b), "\n| "+u.Name+" | ")
 	}
 }
+
+// A kind of event that a service emits or hears lies in a stream: one that no stream keeps would give the service no right, in silence.
+func TestEveryKindHasAStream(t *testing.T) {
+	users := map[string]rights.User{}
+	for _, u := range rights.Users() {
+		users[u.Name] = u
+	}
+	for _, s := range rights.Services {
+		for _, of := range []struct{ kinds, subjects []string }{{s.Emits, users[s.Name].Publish}, {s.Hears, users[s.Name].Subscribe}} {
+			for _, kind := range of.kinds {
+				require.True(t, slices.ContainsFunc(of.subjects, func(subject string) bool {
+					rest, ok := strings.CutPrefix(subject, events.Root+".*."+kind)
+					return ok && (rest == "" || rest[0] == '.')
+				}), "%s: %s is in no subject of %q", s.Name, kind, of.subjects)
+			}
+		}
+	}
+}

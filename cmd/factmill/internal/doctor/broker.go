@@ -169,12 +169,8 @@ func (d *doctor) consumers(ctx context.Context) error {
 	if !waits {
 		return nil
 	}
-	t := time.NewTimer(d.Watch)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
+	if err := d.watch(ctx); err != nil {
+		return err
 	}
 	second, err := d.readings(ctx)
 	if err != nil {

@@ -120,6 +120,18 @@ func Examine(ctx context.Context, o Options) Report {
 	return d.report
 }
 
+// watch lets the time pass after which what moves has moved.
+func (d *doctor) watch(ctx context.Context) error {
+	t := time.NewTimer(d.Watch)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
 func (d *doctor) find(code, severity, what, why, mend string) {
 	d.report.Findings = append(d.report.Findings, Finding{Code: code, Severity: severity, What: what, Why: why, Mend: mend})
 }

@@ -156,12 +156,8 @@ func (d *doctor) vectors(ctx context.Context) error {
 	if !behind(was) {
 		return nil
 	}
-	t := time.NewTimer(d.Watch)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
+	if err := d.watch(ctx); err != nil {
+		return err
 	}
 	if err := d.ask(ctx, "vectors.status", nil, &now); err != nil {
 		return d.vectorsAway(err)

@@ -11,8 +11,8 @@ import (
 const heapRoom = 700 << 20
 
 // limitMemory makes the collector keep the process near heapRoom instead of at twice of what lives. It is a wish, not a bound:
-// what really lives may be more. Below it the collector runs half as often as Go's default has it, which saves about a twentieth of the
-// CPU of a large ingest. GOMEMLIMIT and GOGC in the environment go before them.
+// what really lives may be more. Below it the collector runs half as often as Go's default has it, for memory that a large ingest has anyway;
+// what that saves was not told from noise. GOMEMLIMIT and GOGC in the environment go before them.
 func limitMemory(cfg *app.Config, getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
