@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -167,15 +169,10 @@ func (r *bundle) fill(b *pebble.Batch, j *journal) error {
 		j.add(k)
 		return setSealed(b, k, base, v)
 	}
-	sorted := make([]string, 0, len(r.rows))
-	for k := range r.rows {
-		sorted = append(sorted, k)
-	}
-	slices.Sort(sorted)
 	var row key
-	for _, k := range sorted {
-		row = append(row[:0], k...).seq(r.seq)
-		if err := set(row, r.rows[k]); err != nil {
+	for _, p := range inKeyOrder(r.rows) {
+		row = append(row[:0], p.k...).seq(r.seq)
+		if err := set(row, p.v); err != nil {
 			return err
 		}
 	}
@@ -185,6 +182,34 @@ func (r *bundle) fill(b *pebble.Batch, j *journal) error {
 		}
 	}
 	return nil
+}
+
+// keyed is a row beside eight bytes of its key behind the graph's number, which tell nearly all keys of a graph apart: sorting by them
+// leaves most keys where they are in memory.
+type keyed struct {
+	head uint64
+	k    string
+	v    []byte
+}
+
+// inKeyOrder are the rows of one graph, sorted.
+func inKeyOrder(rows map[string][]byte) []keyed {
+	out := make([]keyed, 0, len(rows))
+	var b [8]byte
+	for k, v := range rows {
+		clear(b[copy(b[:], k[headLen-1:]):])
+		out = append(out, keyed{binary.BigEndian.Uint64(b[:]), k, v})
+	}
+	slices.SortFunc(out, func(a, b keyed) int {
+		if a.head != b.head {
+			if a.head < b.head {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.k, b.k)
+	})
+	return out
 }
 
 func splitIDs(data []byte, size int) ([][]byte, error) {
