@@ -62,14 +62,14 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 // Write returns the JSON of v. False says that encoding/json is to write it, or to say why it cannot be written.
 func Write[T any](v *T, write func(*Writer, *T)) ([]byte, bool) {
 	w := writers.Get().(*Writer)
-	w.b, w.bad = w.b[:0], false
+	w.n, w.bad = 0, false
 	write(w, v)
 	ok := !w.bad
 	var out []byte
 	if ok {
-		out = append(make([]byte, 0, len(w.b)), w.b...)
+		out = append([]byte(nil), w.b[:w.n]...)
 	}
-	if cap(w.b) > maxPooled {
+	if len(w.b) > maxPooled {
 		w.b = nil
 	}
 	writers.Put(w)

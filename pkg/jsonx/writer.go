@@ -2,6 +2,7 @@ package jsonx
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"math/bits"
@@ -12,42 +13,102 @@ import (
 
 // Writer appends JSON to a buffer.
 type Writer struct {
-	b   []byte
+	b   []byte // its length is what there is room for
+	n   int    // bytes written
 	bad bool
 }
 
 // Fail gives up: encoding/json is to write the value.
 func (w *Writer) Fail() { w.bad = true }
 
+// room makes room for n bytes.
+func (w *Writer) room(n int) {
+	if len(w.b)-w.n < n {
+		w.grow(n)
+	}
+}
+
+func (w *Writer) grow(n int) {
+	b := slices.Grow(w.b[:w.n], max(n, w.n, 1024))
+	w.b = b[:cap(b)]
+}
+
 // Raw appends what is JSON already.
-func (w *Writer) Raw(s string) { w.b = append(w.b, s...) }
+func (w *Writer) Raw(s string) {
+	w.room(len(s))
+	w.n += copy(w.b[w.n:], s)
+}
+
+func (w *Writer) byte(c byte) {
+	w.room(1)
+	w.b[w.n] = c
+	w.n++
+}
 
 // Field begins a field of an object, of which it may be the first; name has quotes and a colon.
 func (w *Writer) Field(name string) {
-	if w.b[len(w.b)-1] != '{' {
-		w.b = append(w.b, ',')
+	if w.b[w.n-1] != '{' {
+		w.byte(',')
 	}
-	w.b = append(w.b, name...)
+	w.Raw(name)
 }
 
 // Int64 appends a whole number.
-func (w *Writer) Int64(n int64) { w.b = strconv.AppendInt(w.b, n, 10) }
+func (w *Writer) Int64(n int64) {
+	if n >= 0 {
+		w.Uint64(uint64(n))
+		return
+	}
+	w.room(20)
+	w.n = len(strconv.AppendInt(w.b[:w.n], n, 10))
+}
 
 // Int appends a whole number.
 func (w *Writer) Int(n int) { w.Int64(int64(n)) }
 
 // Uint64 appends a whole number.
-func (w *Writer) Uint64(n uint64) { w.b = strconv.AppendUint(w.b, n, 10) }
+func (w *Writer) Uint64(n uint64) {
+	w.room(20)
+	if n >= 1e4 {
+		w.n = len(strconv.AppendUint(w.b[:w.n], n, 10))
+		return
+	}
+	b := w.b[w.n : w.n+4]
+	hi, lo := pairs[n/100*2:], pairs[n%100*2:]
+	switch {
+	case n < 10:
+		b[0] = lo[1]
+		w.n++
+	case n < 100:
+		b[0], b[1] = lo[0], lo[1]
+		w.n += 2
+	case n < 1000:
+		b[0], b[1], b[2] = hi[1], lo[0], lo[1]
+		w.n += 3
+	default:
+		b[0], b[1], b[2], b[3] = hi[0], hi[1], lo[0], lo[1]
+		w.n += 4
+	}
+}
+
+const pairs = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869" +
+	"707172737475767778798081828384858687888990919293949596979899"
 
 // Bool appends true or false.
-func (w *Writer) Bool(v bool) { w.b = strconv.AppendBool(w.b, v) }
+func (w *Writer) Bool(v bool) {
+	if v {
+		w.Raw("true")
+	} else {
+		w.Raw("false")
+	}
+}
 
 // Float64 appends a number in the shortest form that reads back as it, with an exponent below 1e-6 and from 1e21.
 func (w *Writer) Float64(f float64) {
 	// A decimal of at most 15 digits is the only one of its length that reads as its float, so it is the shortest form.
-	if m := f * 1e6; f > 0 && f < 1e6 {
-		if m = math.Round(m); m >= 1 && m/1e6 == f {
-			w.micros(uint64(m))
+	if f > 0 && f < 1e6 {
+		if m := uint64(f*1e6 + 0.5); m > 0 && float64(m)/1e6 == f {
+			w.micros(m)
 			return
 		}
 	}
@@ -56,97 +117,111 @@ func (w *Writer) Float64(f float64) {
 		w.bad = true
 		return
 	}
-	if abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		b := strconv.AppendFloat(w.b, f, 'e', -1, 64)
-		if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
-			b[n-2] = b[n-1]
-			b = b[:n-1]
-		}
-		w.b = b
+	w.room(32)
+	if abs == 0 || abs >= 1e-6 && abs < 1e21 {
+		w.n = len(strconv.AppendFloat(w.b[:w.n], f, 'f', -1, 64))
 		return
 	}
-	w.b = strconv.AppendFloat(w.b, f, 'f', -1, 64)
+	b := strconv.AppendFloat(w.b[:w.n], f, 'e', -1, 64)
+	w.n = len(b)
+	if e := b[w.n-4:]; e[0] == 'e' && e[1] == '-' && e[2] == '0' {
+		e[2] = e[3]
+		w.n--
+	}
 }
 
 // micros appends m millionths.
 func (w *Writer) micros(m uint64) {
 	w.Uint64(m / 1e6)
-	m %= 1e6
-	if m == 0 {
+	if m %= 1e6; m == 0 {
 		return
 	}
-	d := [7]byte{0: '.'}
-	n := 0
+	w.room(7)
+	d := w.b[w.n : w.n+7]
+	d[0] = '.'
+	last := 0
 	for i := 6; i > 0; i-- {
 		d[i] = byte('0' + m%10)
-		if n == 0 && d[i] != '0' {
-			n = i + 1
+		if last == 0 && d[i] != '0' {
+			last = i
 		}
 		m /= 10
 	}
-	w.b = append(w.b, d[:n]...)
+	w.n += last + 1
 }
 
 const hex = "0123456789abcdef"
 
 // String appends a string in quotes. What is no UTF-8 becomes U+FFFD, and what HTML or JavaScript would read is escaped.
 func (w *Writer) String(s string) {
-	b := append(w.b, '"')
+	w.byte('"')
 	for {
-		n := plain(s)
-		b = append(b, s[:n]...)
-		if n == len(s) {
-			break
+		s = s[w.plain(s):]
+		if s == "" {
+			w.byte('"')
+			return
 		}
-		switch c := s[n]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
+		size := 1
+		switch c := s[0]; {
+		case c == '"':
+			w.Raw(`\"`)
+		case c == '\\':
+			w.Raw(`\\`)
 		case c == '\n':
-			b = append(b, `\n`...)
+			w.Raw(`\n`)
 		case c == '\r':
-			b = append(b, `\r`...)
+			w.Raw(`\r`)
 		case c == '\t':
-			b = append(b, `\t`...)
+			w.Raw(`\t`)
 		case c == '\b':
-			b = append(b, `\b`...)
+			w.Raw(`\b`)
 		case c == '\f':
-			b = append(b, `\f`...)
+			w.Raw(`\f`)
 		case c < utf8.RuneSelf:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			w.Raw(`\u00`)
+			w.byte(hex[c>>4])
+			w.byte(hex[c&15])
 		default:
-			u, size := utf8.DecodeRuneInString(s[n:])
+			var u rune
+			u, size = utf8.DecodeRuneInString(s)
 			switch {
 			case u == utf8.RuneError && size == 1:
-				b = append(b, `\ufffd`...)
+				w.Raw(`\ufffd`)
 			case u == '\u2028' || u == '\u2029':
-				b = append(b, '\\', 'u', '2', '0', '2', hex[u&15])
+				w.Raw(`\u202`)
+				w.byte(hex[u&15])
 			default:
-				b = append(b, s[n:n+size]...)
+				w.Raw(s[:size])
 			}
-			n += size - 1
 		}
-		s = s[n+1:]
+		s = s[size:]
 	}
-	w.b = append(b, '"')
 }
 
-// plain counts the bytes of s before the first that may have to be escaped.
-func plain(s string) int {
-	i := 0
+// plain appends the bytes of s before the first that may have to be escaped, and counts them.
+func (w *Writer) plain(s string) (i int) {
+	w.room(len(s))
+	to := w.b[w.n : w.n+len(s)]
 	for ; len(s)-i >= 8; i += 8 {
 		x := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		l, g, a := x^('<'*ones), x^('>'*ones), x^('&'*ones)
-		if m := special(x) | ((l-ones)&^l|(g-ones)&^g|(a-ones)&^a|x)&tops; m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
-		}
-	}
-	for ; i < len(s); i++ {
-		switch c := s[i]; {
-		case c < ' ', c >= utf8.RuneSelf, c == '"', c == '\\', c == '<', c == '>', c == '&':
+		binary.LittleEndian.PutUint64(to[i:], x)
+		// " and & differ in one bit, and so do < and >.
+		q, a, b := x&^('\x04'*ones)^('"'*ones), (x|'\x02'*ones)^('>'*ones), x^('\\'*ones)
+		if m := ((x-' '*ones)&^x | (q-ones)&^q | (a-ones)&^a | (b-ones)&^b | x) & tops; m != 0 {
+			i += bits.TrailingZeros64(m) >> 3
+			w.n += i
 			return i
 		}
 	}
+	for ; i < len(s); i++ {
+		c := s[i]
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			break
+		}
+		to[i] = c
+	}
+	w.n += i
 	return i
 }
 
@@ -158,10 +233,10 @@ func (w *Writer) Strings(v []string) {
 // Triple appends three whole numbers.
 func (w *Writer) Triple(v *[3]int) {
 	for i, n := range v {
-		w.b = append(w.b, "[,,"[i])
+		w.byte("[,,"[i])
 		w.Int(n)
 	}
-	w.b = append(w.b, ']')
+	w.byte(']')
 }
 
 // Bytes appends bytes in base64, null for nil.
@@ -170,9 +245,12 @@ func (w *Writer) Bytes(v []byte) {
 		w.Raw("null")
 		return
 	}
-	w.b = append(w.b, '"')
-	w.b = base64.StdEncoding.AppendEncode(w.b, v)
-	w.b = append(w.b, '"')
+	w.byte('"')
+	size := base64.StdEncoding.EncodedLen(len(v))
+	w.room(size)
+	base64.StdEncoding.Encode(w.b[w.n:], v)
+	w.n += size
+	w.byte('"')
 }
 
 // Any appends a value of no known type.
@@ -203,18 +281,18 @@ func (w *Writer) any(v any, depth int) {
 			w.Raw("null")
 			return
 		}
-		w.b = append(w.b, '[')
+		w.byte('[')
 		for i, e := range x {
 			if i > 0 {
-				w.b = append(w.b, ',')
+				w.byte(',')
 			}
 			w.any(e, depth-1)
 		}
-		w.b = append(w.b, ']')
+		w.byte(']')
 	default:
 		b, err := json.Marshal(v)
 		w.bad = w.bad || err != nil
-		w.b = append(w.b, b...)
+		w.Raw(string(b))
 	}
 }
 
@@ -232,16 +310,16 @@ func (w *Writer) fields(v map[string]any, depth int) {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	w.b = append(w.b, '{')
+	w.byte('{')
 	for i, k := range keys {
 		if i > 0 {
-			w.b = append(w.b, ',')
+			w.byte(',')
 		}
 		w.String(k)
-		w.b = append(w.b, ':')
+		w.byte(':')
 		w.any(v[k], depth)
 	}
-	w.b = append(w.b, '}')
+	w.byte('}')
 }
 
 // WriteSlice appends an array, each element by write; null for nil.
@@ -250,12 +328,12 @@ func WriteSlice[T any](w *Writer, v []T, write func(*Writer, *T)) {
 		w.Raw("null")
 		return
 	}
-	w.b = append(w.b, '[')
+	w.byte('[')
 	for i := range v {
 		if i > 0 {
-			w.b = append(w.b, ',')
+			w.byte(',')
 		}
 		write(w, &v[i])
 	}
-	w.b = append(w.b, ']')
+	w.byte(']')
 }
