@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -30,6 +31,8 @@ type File struct {
 	Types    []reflect.Type
 	Own      []reflect.Type
 	Exported bool
+	// Rare are keys of lists whose values are left to encoding/json, and with them what they stand in.
+	Rare []string
 }
 
 // Generated checks that the file is what its types make it, and writes it under -rewrite.
@@ -116,6 +119,10 @@ func (g *generator) reader(t reflect.Type) {
 	g.p("func %s(r *jsonx.Reader, v *%s) {", g.fn("Read", t), t.Name())
 	g.p("var seen uint64\nfor k := r.Object(); k != nil; k = r.Next() {\nswitch string(k) {")
 	for i, f := range fields(t) {
+		if slices.Contains(g.Rare, f.key) {
+			g.p("case %q:\nr.Fail()", f.key)
+			continue
+		}
 		g.p("case %q:\nr.Once(&seen, 1<<%d)", f.key, i)
 		g.read(f.t, "v."+f.name)
 	}
@@ -134,12 +141,16 @@ func (g *generator) writer(t reflect.Type) {
 		raw = ""
 	}
 	for i, f := range fields(t) {
-		if f.t.Kind() == reflect.Pointer && !f.omit {
-			panic(fmt.Sprintf("%s.%s: a pointer without omitempty is not known here", t, f.name))
+		if !f.omit && (f.t.Kind() == reflect.Pointer || slices.Contains(g.Rare, f.key)) {
+			panic(fmt.Sprintf("%s.%s: without omitempty it is not known here", t, f.name))
 		}
 		if f.omit {
 			flush()
 			g.p("if %s {", g.given(f.t, "v."+f.name))
+		}
+		if slices.Contains(g.Rare, f.key) {
+			g.p("w.Fail()\n}") // it is left out where it is empty
+			continue
 		}
 		name := fmt.Sprintf("%q:", f.key)
 		switch {
