@@ -367,7 +367,8 @@ func (r *Reader) Bool() bool {
 	return false
 }
 
-// digits reads at most 19 digits, as JSON has a whole number: more, a leading zero or a fraction are a fault.
+// digits reads at most 19 digits, as JSON has a whole number: more, or a leading zero, are a fault, and so is what of a fraction stands
+// behind them.
 func (r *Reader) digits() (n uint64) {
 	start := r.i
 	for ; r.i < len(r.b); r.i++ {
@@ -377,7 +378,7 @@ func (r *Reader) digits() (n uint64) {
 		}
 		n = n*10 + uint64(c)
 	}
-	if l := r.i - start; l == 0 || l > 19 || l > 1 && r.b[start] == '0' || r.i < len(r.b) && (r.b[r.i] == '.' || r.b[r.i]|0x20 == 'e') {
+	if l := r.i - start; l == 0 || l > 19 || l > 1 && r.b[start] == '0' {
 		r.Fail()
 		return 0
 	}

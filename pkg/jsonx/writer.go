@@ -124,8 +124,8 @@ func (w *Writer) Float64(f float64) {
 	}
 	b := strconv.AppendFloat(w.b[:w.n], f, 'e', -1, 64)
 	w.n = len(b)
-	if e := b[w.n-4:]; e[0] == 'e' && e[1] == '-' && e[2] == '0' {
-		e[2] = e[3]
+	if e := b[w.n-3:]; e[0] == '-' && e[1] == '0' { // two digits at least, of which the first may be none
+		e[1] = e[2]
 		w.n--
 	}
 }
