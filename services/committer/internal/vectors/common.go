@@ -282,7 +282,9 @@ func (s *search) light(at uint32, p *part, sum float64) {
 
 func (g *commonGroup) bytes() int64 { return 100 + g.matrix.bytes() + int64(cap(g.parts))*6 }
 
-func (g *group) bytes() int64 { return 130 + g.matrix.bytes() + int64(cap(g.parts))*4 + int64(cap(g.needs))*16 }
+func (g *group) bytes() int64 {
+	return 130 + g.matrix.bytes() + int64(cap(g.parts))*4 + int64(cap(g.needs))*16
+}
 
 func (c *commons) bytes() (n int64) {
 	for i := range c.groups {

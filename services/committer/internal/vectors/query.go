@@ -198,6 +198,10 @@ type search struct {
 	words *words
 	group uint64          // any64: all
 	seen  map[uint32]bool // slots in found: most are met under several of their parts
+	// Parts that are to be summed up, some at a time: their memory is then waited for at once.
+	ahead   [16]uint32
+	aheads  int
+	touched byte
 	// What common parts score at most: each, and those of a class over the name's length.
 	commons []float32
 	lower   [kinds]float64
@@ -220,9 +224,34 @@ func (s *search) look(g *group) {
 	}
 	g.matrix.lanes(&s.counts, 0, s.counts.least(least, g.extra), func(lane, n int) {
 		if d := &g.needs[lane]; s.needed(&d.least, s.counts.most(n, d.extra), rootLow(d.squares)/steps) {
-			s.part(g.parts[lane])
+			s.ahead[s.aheads] = g.parts[lane]
+			if s.aheads++; s.aheads == len(s.ahead) {
+				s.sum()
+			}
 		}
 	})
+	s.sum()
+}
+
+// sum sums up what is ahead. What a part needs lies in three places, far apart in a large index; they are asked for before the first is looked at.
+func (s *search) sum() {
+	ahead := s.ahead[:s.aheads]
+	for _, p := range ahead {
+		pt := &s.words.parts[p]
+		if len(pt.key) > 0 {
+			s.touched += pt.key[0]
+		}
+		if len(pt.light) > 0 {
+			s.touched += pt.light[0].step
+		}
+		if len(pt.posts) > 0 {
+			s.touched += pt.posts[0].extra
+		}
+	}
+	for _, p := range ahead {
+		s.part(p)
+	}
+	s.aheads = 0
 }
 
 // needed says whether a sum may be enough for some of the names of a part, by their least shares in steps of its length.
