@@ -28,9 +28,8 @@ const (
 	maxFeatures = 600
 	// steps in 1 of bj / |Vj|: the names of a part are grouped by the least of theirs, rounded down.
 	steps = 16
-	// many names under a part are kept with sketches, and crowded ones in matrices.
-	many    = 8
-	crowded = 8192
+	// many names under a part are kept with sketches.
+	many = 8
 	// A part that frequent names have, has overShare times its share, as long as that leaves the others underShare of theirs.
 	frequent   = 200
 	overShare  = 1.3
@@ -38,6 +37,9 @@ const (
 	// maxRoot is the largest number whose root is in a table.
 	maxRoot = 1<<12 - 1
 )
+
+// crowded is how many names under a part are kept in matrices; tests lower it.
+var crowded = 8192
 
 // sketch of features: one bit for each, by its place modulo 256. Features beyond the bits are counted beside it.
 type sketch [4]uint64
