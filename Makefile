@@ -89,11 +89,13 @@ bench/pipeline bench/noop bench/update bench/commit bench/resolve bench/review b
 	go run ./bench/cmd/bench -json .bench.json $(@F)
 
 .PHONY: eval
-eval: ## precision and recall of the embedded extractor: the two gold sets, the example corpus, and domains with and without rules:
+eval: ## precision and recall of the embedded extractor: the three gold sets, the example corpus, and domains with and without rules:
 	@echo "== plain prose, default schema (bench/testdata/extraction)"
 	@go run ./bench/cmd/eval bench/testdata/extraction/gold.jsonl
 	@echo; echo "== the same, written blind after the rules (bench/testdata/extraction-blind)"
 	@go run ./bench/cmd/eval bench/testdata/extraction-blind/gold.jsonl
+	@echo; echo "== the same, written blind before the rules' last version (bench/testdata/extraction-third)"
+	@go run ./bench/cmd/eval bench/testdata/extraction-third/gold.jsonl
 	@echo; echo "== the example corpus, its schema (examples/observatories)"
 	@go run ./bench/cmd/eval -schema examples/observatories/schema.yaml -docs examples/observatories/docs examples/observatories/gold.jsonl
 	@echo; echo "== the example corpus, with and without rules:"
