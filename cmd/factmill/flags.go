@@ -70,6 +70,7 @@ func (c *cli) load(cmd *cobra.Command) error {
 		}
 		set[key], by[key] = f.Value.String(), f.Name
 	})
+	c.given = by
 	if err != nil {
 		return err
 	}
