@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,7 @@ restore the streams that are still there are read on, and documents that were co
 Who may read a backup reads every document of every graph.`,
 		Example: "  factmill backup /backups/$(date +%F)\n  factmill backup /backups/today --nats nats://graph.example:4222 --json\n  factmill restore /backups/today --data ./graph",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			if err := c.there(); err != nil {
+			if err := cmp.Or(c.checkPlace(), c.there()); err != nil {
 				return err
 			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {

@@ -45,11 +45,11 @@ func (c *cli) doctor(ctx context.Context, cmd *cobra.Command, watch, old time.Du
 	if watch <= 0 || old <= 0 {
 		return usagef("--watch and --old must be more than nothing")
 	}
-	if f := c.nothing(); f != nil {
-		return c.diagnosed(doctor.Report{Graph: c.graph, Findings: []doctor.Finding{*f}}, exitUnreachable)
-	}
 	if err := c.checkPlace(); err != nil {
 		return err
+	}
+	if f := c.nothing(); f != nil {
+		return c.diagnosed(doctor.Report{Graph: c.graph, Findings: []doctor.Finding{*f}}, exitUnreachable)
 	}
 	o := c.target(cmd)
 	o.Wait = target.WaitAll

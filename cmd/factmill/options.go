@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/bus/rights"
@@ -47,8 +48,8 @@ func (c *cli) checkCall(cmd *cobra.Command) error {
 // checkPlace refuses flags about a connection that is not made where the command works.
 func (c *cli) checkPlace() error {
 	switch url, data := c.cfg.Get("nats.url"), c.cfg.Source("data") == "flag"; {
-	case data && c.given["nats.url"] != "": // said when it is opened
-		return nil
+	case data && c.given["nats.url"] != "":
+		return target.ErrBothTargets
 	case data:
 		return c.refuse("--data works embedded on that directory, where nobody asks for it: give it with --nats URL, or leave it out", credentials, encryption)
 	case url == "":

@@ -56,9 +56,15 @@ func (c *cli) upCmd() *cobra.Command {
 			return c.stay(ctx, s)
 		}),
 	}
+	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` for NATS clients; port 0 chooses a free one")
 	cmd.Flags().StringVar(&http, "http", "", "`address` of /live, /ready and /metrics (default: http.listen, none)")
 	cmd.Flags().BoolVar(&encrypt, "tls", false, "encrypt with a certificate made in the data directory, when --tls-cert names none")
+	c.ownFlags(cmd, map[string]string{
+		"data": "the data `directory` (default FACTMILL_DATA, $XDG_DATA_HOME/factmill, ~/.local/share/factmill)", "token": "`token` that clients must bring (better: FACTMILL_NATS_TOKEN, or --token-file)",
+		"token-file": "`file` that holds the token that clients must bring", "tls-cert": "the server's certificate `file`; with --tls-key",
+		"tls-key": "the `file` of its key",
+	})
 	return cmd
 }
 
