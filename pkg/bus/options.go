@@ -207,7 +207,7 @@ func connectError(o Options, err error) error {
 	)
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return fmt.Errorf("connect to %s %s: %w: %w", o.where(), o.gave(), ErrRefused, err)
+		return fmt.Errorf("connect to %s %s: %w: does it know that, and was it told of new keys (nats-server --signal reload)? %w", o.where(), o.gave(), ErrRefused, err)
 	case errors.As(err, &host) && o.CA != "":
 		return &BadOption{Key: "nats.url", File: o.where(), Why: "the server's certificate is for another name: " + host.Error(), Way: "use a name that it has"}
 	case (errors.As(err, &unknown) || errors.As(err, &invalid)) && o.CA != "":

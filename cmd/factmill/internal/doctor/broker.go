@@ -84,7 +84,7 @@ func (d *doctor) streams(ctx context.Context) error {
 			return e
 		}
 		what, _, _ := strings.Cut(e.Error(), ": run factmill provision")
-		d.find("stream_differs", Error, what, "services refuse to start on it, and messages may have nowhere to go", "factmill provision --apply"+d.As("provision"))
+		d.find("stream_differs", Error, what, "services refuse to start on it, and messages may have nowhere to go", "factmill provision --apply"+d.as("provision"))
 	}
 	for _, want := range table.Streams {
 		s, err := d.Conn.JS.Stream(ctx, want.Name)

@@ -93,9 +93,6 @@ func Examine(ctx context.Context, o Options) Report {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.As == nil {
-		o.As = func(string) string { return o.At }
-	}
 	d := &doctor{Options: o, report: Report{Where: o.Where, Graph: o.Graph, Checked: []string{}, Findings: []Finding{}, Unchecked: []string{}}, skipped: map[string]bool{}, running: map[string][]string{}}
 	_, told := d.Conn.WhileAllAllowed(ctx) // what comes after a check has given up is no news
 	defer told()
@@ -128,7 +125,7 @@ func Examine(ctx context.Context, o Options) Report {
 	}
 	if len(blind) > 0 {
 		d.find("not_checked", Warning, strings.Join(blind, ", ")+" could not be looked at, see below", "what is wrong there is not seen",
-			"look as a user who may, with admin's seed: factmill doctor"+d.As("admin"))
+			"look as a user who may, with admin's seed: factmill doctor"+d.as("admin"))
 	}
 	slices.SortStableFunc(d.report.Findings, func(a, b Finding) int {
 		if a.Severity != b.Severity && a.Severity == Error {
@@ -201,10 +198,19 @@ func (d *doctor) factmill(format string, args ...any) string {
 
 // serve is the command that runs a service there, as its user.
 func (d *doctor) serve(service string) string {
-	if service == "committer" {
-		return "factmill serve committer --data DIR" + d.As(service)
+	data := ""
+	if service == "committer" || service == "replica" {
+		data = " --data DIR"
 	}
-	return "factmill serve " + service + d.As(service)
+	return "factmill serve " + service + d.as(service) + data
+}
+
+// as is At for another user.
+func (d *doctor) as(user string) string {
+	if d.As == nil {
+		return d.At
+	}
+	return d.As(user)
 }
 
 // configuration says which names nobody reads.

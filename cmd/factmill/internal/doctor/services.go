@@ -57,7 +57,7 @@ func (d *doctor) replicas(ctx context.Context) error {
 	var no *api.Error
 	switch {
 	case errors.As(err, &no) && no.Code == "not_ready" && strings.Contains(no.Message, "in time"):
-		d.find("service_silent", Warning, "a read replica does not answer", "reads of it wait", "restart it: "+d.serve("replica")+" --data DIR")
+		d.find("service_silent", Warning, "a read replica does not answer", "reads of it wait", "restart it: "+d.serve("replica"))
 	case errors.As(err, &no) && no.Code == "not_ready": // none is needed
 	case err != nil:
 		return err
