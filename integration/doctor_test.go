@@ -232,7 +232,7 @@ func TestDoctorOnSixProcesses(t *testing.T) {
 	c.the("committer").stop(t)
 	d = c.sick(t, "service_missing")
 	require.Contains(t, d.Unchecked, "store: no committer answers")
-	follow := spawn(t, nil, "factmill", "serve", "replica", "--data", t.TempDir(), "--nats", c.url, "--nkey", c.keys)
+	follow := spawn(t, nil, "factmill", "serve", "replica", "--data", t.TempDir(), "--nats", c.url, "--nkey", c.keys, "--bus.ack_wait", ackWait)
 	require.Contains(t, c.sick(t, "replica_not_ready").named(t, "replica_not_ready"), "a read replica is not ready: there is no copy yet: make the copy: no service answers factmill.default.feed.begin")
 	r := run(t, "", "stats", "--replica", "--nats", c.url)
 	require.Equal(t, 3, r.code)
