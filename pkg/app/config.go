@@ -1,8 +1,10 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sort"
@@ -149,16 +151,27 @@ func (c *Config) readToken() error {
 	if name == "" || c.Get("nats.token") != "" {
 		return nil
 	}
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return fmt.Errorf("nats.token_file: %w", err)
+	bad := &bus.BadOption{Key: "nats.token_file", File: name, Way: "name a file that holds the token and nothing else"}
+	f, err := os.Open(name)
+	if err == nil {
+		defer func() { _ = f.Close() }() // only read
+		var b []byte
+		if b, err = io.ReadAll(io.LimitReader(f, maxToken+3)); err == nil { // with the end of its line
+			c.values["nats.token"] = Value{strings.TrimSpace(string(b)), c.Source("nats.token_file")}
+		}
 	}
-	token := strings.TrimSpace(string(b))
-	if token == "" || len(token) > maxToken {
-		return fmt.Errorf("nats.token_file: %s must hold a token of 1 to %d bytes", name, maxToken)
+	var p *fs.PathError
+	switch n := len(c.Get("nats.token")); {
+	case errors.As(err, &p):
+		bad.Why = p.Err.Error()
+	case err != nil:
+		bad.Why = err.Error()
+	case n == 0 || n > maxToken:
+		bad.Why = fmt.Sprintf("it must hold a token of 1 to %d bytes", maxToken)
+	default:
+		return nil
 	}
-	c.values["nats.token"] = Value{token, c.Source("nats.token_file")}
-	return nil
+	return bad
 }
 
 func (c *Config) check() error {

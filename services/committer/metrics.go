@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -228,15 +229,16 @@ func (s *Service) measureStreams(ctx context.Context, m *meters) error {
 }
 
 // health answers query.health.
-func (s *Service) health(context.Context, string) (r api.HealthReply, err error) {
+func (s *Service) health(_ context.Context, graph string) (r api.HealthReply, err error) {
 	u, err := s.st.Usage()
 	if err != nil {
 		return r, err
 	}
-	c := s.jobs.Census()
+	graphs := s.st.Graphs()
+	c, known := s.jobs.Census(), slices.Contains(graphs, graph)
 	r = api.HealthReply{
 		Time: s.now().UTC().Format(time.RFC3339Nano), Format: store.Format, Epoch: s.st.Epoch(), Bytes: u.Bytes, FreeBytes: -1, ReserveBytes: u.Reserve,
-		Graphs: len(s.st.Graphs()), Jobs: c.States, Quarantined: int(s.meters.aside.Load()),
+		Graphs: len(graphs), Known: &known, Jobs: c.States, Quarantined: int(s.meters.aside.Load()),
 	}
 	if u.Known {
 		r.FreeBytes = int64(min(u.Free, math.MaxInt64))
