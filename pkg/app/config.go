@@ -64,6 +64,7 @@ func buildKeys() []Key {
 		{Name: "resolver.concurrency", Default: "8", Help: "documents resolved at once"},
 		{Name: "store.cache", Default: "67108864", Help: "bytes of the store's block cache"},
 		{Name: "store.feed", Default: "268435456", Help: "bytes of what was written last that are kept for read replicas, where there are some"},
+		{Name: "store.adopt", Default: "false", Help: "committer: true takes over streams that belong to another store, for good"},
 		{Name: "replica.shared", Default: "false", Help: "read replica: also answer query.* beside the committer, possibly behind it"},
 		{Name: "replica.max_lag", Default: "30s", Help: "read replica: not ready when it is behind for longer; it answers all the same"},
 		{Name: "store.reserve", Default: "268435456", Help: "bytes of free disk that commits leave alone"},
@@ -194,8 +195,10 @@ func (c *Config) check() error {
 	if n, err := strconv.Atoi(c.Get("bus.replicas")); err != nil || n < 1 || n > 5 {
 		return fmt.Errorf("bus.replicas is %q: it must be 1 to 5", c.Get("bus.replicas"))
 	}
-	if s := c.Get("replica.shared"); s != "true" && s != "false" {
-		return fmt.Errorf("replica.shared is %q: it must be true or false", s)
+	for _, n := range []string{"replica.shared", "store.adopt"} {
+		if s := c.Get(n); s != "true" && s != "false" {
+			return fmt.Errorf("%s is %q: it must be true or false", n, s)
+		}
 	}
 	switch c.Get("log.level") {
 	case "debug", "info", "warn", "error":

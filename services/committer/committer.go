@@ -170,6 +170,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err := s.alone(ctx); err != nil {
 		return err
 	}
+	if err := s.owns(ctx); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	parts := map[string]func(context.Context) error{
 		"stage": func(ctx context.Context) error {
