@@ -28,6 +28,9 @@ const (
 	eldest = 1000
 	// Between two readings of all lies a minute, and a hundred times as long as one took.
 	waitsRest, waitsShare = time.Minute, 100
+	// After an hour, and a thousand times as long as one took, all are read again in any case: a conflict waits without a commit that says so
+	// when its decision is undone, or the schema becomes another.
+	waitsGood, waitsGoodShare = time.Hour, 1000
 )
 
 // wait knows what has waited longest in a queue of a graph, without reading the queue: items that come later are younger, so of those that
@@ -36,15 +39,18 @@ type wait struct {
 	list []desk.Since
 	seq  uint64    // of the graph, as of which list is right
 	next time.Time // all may be read again
+	good time.Time // until then the list is taken as it is
 }
 
 // look brings it to a sequence of the graph. The first of the list is what waits longest; where all were to be read and it is too early, the
 // list stays empty.
 func (w *wait) look(ctx context.Context, q queue, graph string, seq uint64, now func() time.Time) error {
-	if w.seq == seq {
+	begin := now()
+	good := begin.Before(w.good)
+	if good && w.seq == seq {
 		return nil
 	}
-	for len(w.list) > 0 {
+	for good && len(w.list) > 0 {
 		s, err := q.Since(ctx, graph, w.list[0].ID)
 		if err != nil {
 			return err
@@ -55,15 +61,15 @@ func (w *wait) look(ctx context.Context, q queue, graph string, seq uint64, now 
 		}
 		w.list = w.list[1:] // decided, or it waits anew
 	}
-	begin := now()
 	if begin.Before(w.next) {
 		return nil // seq stays behind, so it is looked at again
 	}
 	list, err := q.Oldest(ctx, graph, eldest)
 	end := now()
-	w.next = end.Add(max(waitsRest, waitsShare*end.Sub(begin)))
+	took := end.Sub(begin)
+	w.next = end.Add(max(waitsRest, waitsShare*took))
 	if err == nil {
-		w.list, w.seq = list, seq
+		w.list, w.seq, w.good = list, seq, end.Add(max(waitsGood, waitsGoodShare*took))
 	}
 	return err
 }
@@ -75,13 +81,13 @@ func (s *Service) measureWaits(ctx context.Context) error {
 	waits := map[[2]string]*wait{}
 	times := map[[2]string]moment{}
 	for {
-		if err := s.waitsOnce(ctx, waits, times); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-			s.log.Debug("the age of what waits could not be measured", "error", err)
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.C:
+		case <-t.C: // not at once: a start has enough to do
+		}
+		if err := s.waitsOnce(ctx, waits, times); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+			s.log.Debug("the age of what waits could not be measured", "error", err)
 		}
 	}
 }

@@ -69,11 +69,17 @@ func TestWaitReadsAQueueSeldom(t *testing.T) {
 	require.Equal(t, 2, l.reads)
 	require.Equal(t, "d", eldest(6), "no commit, no look")
 
+	l.items = append([]desk.Since{{ID: "a", Seq: 1}}, l.items...) // a's decision was undone, and it does not say when
+	require.Equal(t, "d", eldest(6))
+	clock = clock.Add(time.Hour) // and 2,000 seconds are less
+	require.Equal(t, "a", eldest(6))
+	require.Equal(t, 3, l.reads)
+
 	l.items = nil
-	clock = clock.Add(time.Hour)
+	clock = clock.Add(2 * time.Hour)
 	require.Empty(t, eldest(7))
 	require.Equal(t, uint64(7), w.seq, "nothing waits")
-	require.Equal(t, 3, l.reads)
+	require.Equal(t, 4, l.reads)
 
 	l.items, l.err = []desk.Since{{ID: "e", Seq: 8}}, errors.New("disk")
 	clock = clock.Add(time.Hour)
