@@ -49,19 +49,26 @@ type kindAt struct {
 
 const token = "of-the-test"
 
-// realCluster starts what `make real/kubernetes` built, empty, on loopback. Both processes are ended by their ids.
-func realCluster(t *testing.T) *cluster {
+// realParts are the binaries that `make real/kubernetes` builds; without them the test is not run.
+func realParts(t *testing.T) (etcd, apiserver string) {
 	t.Helper()
 	dir := filepath.Join(root, ".real", "kubernetes")
 	if d := os.Getenv("FACTMILL_REAL_KUBERNETES"); d != "" {
 		dir = d
 	}
-	etcd, apiserver := filepath.Join(dir, "bin", "etcd"), filepath.Join(dir, "bin", "kube-apiserver")
+	etcd, apiserver = filepath.Join(dir, "bin", "etcd"), filepath.Join(dir, "bin", "kube-apiserver")
 	for _, f := range []string{etcd, apiserver} {
 		if _, err := os.Stat(f); err != nil {
 			t.Skipf("NOT RUN: there is no %s: make real/kubernetes builds it; the strict decoding of the other tests covers fields and types", f)
 		}
 	}
+	return etcd, apiserver
+}
+
+// realCluster starts an API server and its store, empty, on loopback. Both processes are ended by their ids.
+func realCluster(t *testing.T) *cluster {
+	t.Helper()
+	etcd, apiserver := realParts(t)
 	work := t.TempDir()
 	store, peer := "http://"+freeAddress(t), "http://"+freeAddress(t)
 	background(t, filepath.Join(work, "etcd.log"), etcd, "--data-dir", filepath.Join(work, "etcd"), "--listen-client-urls", store, "--advertise-client-urls", store,

@@ -53,6 +53,7 @@ func (c *cluster) define(t *testing.T) {
 // TestRealKubernetes: a real API server takes every object of each overlay, strictly validated, without a warning, first as a trial and then
 // really, and admits the pods of every template under the restricted level of the namespace.
 func TestRealKubernetes(t *testing.T) {
+	realParts(t)
 	files := readTree(t).with("overlays/all/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"+
 		"resources: [../ha]\ncomponents: [../../components/cert-manager, ../../components/model-server]\n")
 	for _, dir := range []string{"overlays/dev", "overlays/ha", "overlays/all"} {
@@ -178,5 +179,20 @@ func TestRealKubernetesRefuses(t *testing.T) {
 			require.Equal(t, x.code, a.code, "%s", a.body)
 			require.Contains(t, string(a.body), strings.ReplaceAll(x.says, `"`, `\"`))
 		})
+	}
+	// What it only warns of is seen, too.
+	for _, o := range list {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		b, err := o.MarshalJSON()
+		require.NoError(t, err)
+		loose := &unstructured.Unstructured{}
+		require.NoError(t, loose.UnmarshalJSON([]byte(strings.Replace(string(b), `"runAsNonRoot":true`, `"runAsNonRoot":false`, 1))))
+		a, err := c.create(t.Context(), loose, true)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, a.code)
+		require.Len(t, a.warnings, 1, o.GetName())
+		require.Contains(t, a.warnings[0], "PodSecurity")
 	}
 }
