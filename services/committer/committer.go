@@ -190,6 +190,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"feed":    s.feed.Run,
 		"numbers": s.numbers,
 		"meters":  s.measure,
+		"waits":   s.measureWaits,
 		"verbs":   s.serve,
 		"writer":  s.sayWriter,
 	}

@@ -20,7 +20,7 @@ import (
 // measureEvery is how often the gauges below are set; a scrape reads what was set.
 const measureEvery = 10 * time.Second
 
-// Kinds in factmill_committer_review_items{kind}.
+// Kinds in factmill_committer_review_items{kind}, and but for the first in factmill_committer_review_oldest_seconds{kind}.
 var reviewKinds = []string{"candidate", "match", "stale", "conflict", "job"}
 
 // meters are the committer's own metrics. The runner counts messages; the linker, the policy and the vectors have theirs in
@@ -32,7 +32,7 @@ type meters struct {
 
 	jobs                               *prometheus.GaugeVec
 	heldOldest                         prometheus.Gauge
-	review, waiting                    *prometheus.GaugeVec
+	review, oldest, waiting            *prometheus.GaugeVec
 	dead, quarantined                  prometheus.Gauge
 	storeBytes, storeFree, storeLimits prometheus.Gauge
 
@@ -62,12 +62,20 @@ func newMeters(reg prometheus.Registerer) (*meters, error) {
 		storeFree:   gauge("store_free_bytes", "Free bytes of the store's disk."),
 		storeLimits: gauge("store_reserve_bytes", "Free bytes that commits leave alone."),
 	}
+	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "factmill_committer_review_oldest_seconds",
+		Help: "Age of what has waited longest for a person, over all graphs, by kind; 0 without any. The reviewer tells it of candidates."}, []string{"kind"})
 	m.waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "factmill_committer_waiting_messages",
 		Help: "Messages before each stage that nobody has answered, also where no replica of the stage runs."}, []string{"stage"})
 	for _, k := range reviewKinds {
 		m.review.WithLabelValues(k)
+		if k != "candidate" {
+			m.oldest.WithLabelValues(k)
+		}
 	}
-	for _, c := range []prometheus.Collector{m.commits, m.documents, m.jobsEnded, m.jobs, m.heldOldest, m.review, m.waiting, m.dead, m.quarantined, m.storeBytes, m.storeFree, m.storeLimits} {
+	for _, state := range []string{api.JobCommitted, api.JobRolledBack} { // from 0: a rate sees the first one, too
+		m.jobsEnded.WithLabelValues(state)
+	}
+	for _, c := range []prometheus.Collector{m.commits, m.documents, m.jobsEnded, m.jobs, m.heldOldest, m.review, m.oldest, m.waiting, m.dead, m.quarantined, m.storeBytes, m.storeFree, m.storeLimits} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics of the committer: %w", err)
 		}
@@ -109,6 +117,7 @@ func (s *Service) measureOnce(ctx context.Context) error {
 		age = s.now().Sub(c.OldestHeld).Seconds()
 	}
 	m.heldOldest.Set(max(0, age))
+	m.oldest.WithLabelValues("job").Set(max(0, age))
 	return errors.Join(s.measureStore(m), s.measureReview(ctx, m, c.States["held"]), s.measureQuarantine(m), s.measureStreams(ctx, m))
 }
 
