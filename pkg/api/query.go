@@ -87,12 +87,22 @@ type Member struct {
 	Documents int    `json:"documents,omitempty"`
 }
 
-// Filters of a search.
+// Filters of a search: a hit passes all of them, and by each any of its values. They hold in every mode.
 type Filters struct {
-	Labels    []string       `json:"labels,omitempty"`
-	Documents []string       `json:"documents,omitempty"`
+	// Labels admit entities of these types or below them, relations of these types or with such an entity at an end, and chunks that
+	// mention one.
+	Labels []string `json:"labels,omitempty"`
+	// RelationTypes admit relations of these types, the entities that stand in one, and chunks that state one.
+	RelationTypes []string `json:"relation_types,omitempty"`
+	// The others admit documents. What is shown rests on those alone.
+	Documents []string       `json:"documents,omitempty"` // keys
 	Scope     []string       `json:"scope,omitempty"`
-	Metadata  map[string]any `json:"metadata,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"` // all of them; a value that is a list has the one asked for
+	// Since and Until are dates (2024, 2024-05, 2024-05-31) or RFC 3339 times, each included with all that it covers. They are compared with
+	// a document's content_date, else its published_at; a date that is a year or a month lies within when a part of it does, and a document
+	// without either is not admitted.
+	Since string `json:"since,omitempty"`
+	Until string `json:"until,omitempty"`
 }
 
 // Search asks for entities, relations and chunks by their words (mode lexical, the default), for entities and chunks by the vectors of
@@ -131,8 +141,18 @@ type HitCluster struct {
 type SearchReply struct {
 	Seq  uint64 `json:"seq"`
 	Hits []Hit  `json:"hits"`
-	// Incomplete says that the filters left too few of the 5,000 nearest vectors of a kind; further ones were not looked at.
+	// Incomplete says that the filters left too few of the 20,000 best chunks by words, the 5,000 best names by words or the 5,000 nearest
+	// vectors of a kind; further ones were not looked at.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// Failed are the methods that mode hybrid did without. When all fail, the search does.
+	Failed []FailedMethod `json:"failed,omitempty"`
+}
+
+// FailedMethod says why a method of a hybrid search gave nothing.
+type FailedMethod struct {
+	Method  string `json:"method"` // lexical or vector
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 // Neighbors asks for what stands around an entity.

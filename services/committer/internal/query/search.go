@@ -10,7 +10,6 @@ import (
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
-	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/lexical"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -48,12 +47,19 @@ type search struct {
 	weight map[string]float64 // of the terms, by how rare they are in chunks
 	total  float64
 	labels []string
-	want   int // chunks looked at closely
-	hits   []hit
-	read   map[docAt]store.Stated
-	cut    bool                // the filters left too few of the nearest vectors that are looked at
-	raw    bool                // every entity is a hit of its own
-	part   map[string]*cluster // by member: the clusters that were met
+	// relTypes are those asked for; empty: all.
+	relTypes   []string
+	kinds      map[string]bool
+	lists      *lists
+	want       int // chunks looked at closely
+	hits       []hit
+	read       map[docAt]store.Stated
+	failed     []api.FailedMethod // methods that hybrid did without
+	cut        bool               // the filters left too few of the chunks, names or nearest vectors that are looked at
+	names      map[string]float64 // of the terms, by how rare they are in names
+	namesTotal float64
+	raw        bool                // every entity is a hit of its own
+	part       map[string]*cluster // by member: the clusters that were met
 }
 
 // Search answers query.search: entities by their names (the whole name, its beginning, its words), relations by the words of
@@ -84,44 +90,32 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 		v.filter = docs
 		out.Seq = v.sn.Seq()
 		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{},
-			raw: req.Raw, part: map[string]*cluster{}}
-		s.setLabels(req.Filters.Labels)
-		if err := q.find(s, req.Mode, kinds, limit); err != nil {
+			raw: req.Raw, part: map[string]*cluster{}, kinds: kinds, lists: q.lists}
+		s.setFilters(req.Filters)
+		if err := q.find(s, req.Mode, limit); err != nil {
 			return err
 		}
-		out.Incomplete = s.cut
+		out.Incomplete, out.Failed = s.cut, s.failed
 		return s.fill(limit, &out)
 	})
 	return out, err
 }
 
 // find fills s.hits, best first.
-func (q *Queries) find(s *search, mode string, kinds map[string]bool, limit int) error {
-	if mode != modeVector && mode != modeHybrid {
-		return s.run(kinds)
-	}
-	if q.vectors == nil {
-		return api.Errorf(503, "no_vectors", "this service keeps no vectors: search with mode lexical")
-	}
-	if mode == modeVector {
+func (q *Queries) find(s *search, mode string, limit int) error {
+	switch mode {
+	case modeVector:
 		if err := s.weigh(); err != nil {
 			return err
 		}
 		if s.raw {
-			return s.near(q.vectors, kinds, limit, s.nearEntity)
+			return s.near(q.vectors, limit, s.nearEntity)
 		}
-		return s.near(q.vectors, kinds, limit, s.nearCluster)
+		return s.near(q.vectors, limit, s.nearCluster)
+	case modeHybrid:
+		return s.hybrid(q.vectors)
 	}
-	if err := s.run(kinds); err != nil {
-		return err
-	}
-	byWords := s.hits
-	s.hits = nil
-	if err := s.near(q.vectors, kinds, s.want, s.nearEntity); err != nil {
-		return err
-	}
-	s.hits = fuse(byWords, s.hits)
-	return nil
+	return s.run()
 }
 
 func checkSearch(req api.Search) (map[string]bool, *api.Error) {
@@ -158,45 +152,28 @@ func checkSearch(req api.Search) (map[string]bool, *api.Error) {
 	return kinds, nil
 }
 
-// setLabels takes labels as the schema spells them.
-func (s *search) setLabels(labels []string) {
-	for _, l := range labels {
-		s.labels = append(s.labels, l)
-		if canon, ok := s.v.schema.Canon(schema.KindEntity, l); ok && canon != l {
-			s.labels = append(s.labels, canon)
-		}
-		if canon, _, ok := s.v.schema.CanonRelation(l); ok && canon != l {
-			s.labels = append(s.labels, canon)
-		}
-	}
-}
-
-func (s *search) run(kinds map[string]bool) error {
+func (s *search) run() error {
 	s.terms = lexical.Content(lexical.QueryTerms(s.q, maxQueryTerms))
 	var chunks []chunkHit
-	if kinds[hitChunk] || kinds[hitRelation] {
+	if s.kinds[hitChunk] || s.kinds[hitRelation] {
 		var err error
 		if chunks, err = s.chunks(); err != nil {
 			return err
 		}
 	}
-	if kinds[hitEntity] {
+	if s.kinds[hitEntity] {
 		if err := s.entities(); err != nil {
 			return err
 		}
 	}
-	if kinds[hitRelation] {
+	if s.kinds[hitRelation] {
 		if err := s.relations(chunks); err != nil {
 			return err
 		}
 	}
-	if kinds[hitChunk] {
+	if s.kinds[hitChunk] {
 		for _, c := range chunks {
-			ok, err := s.chunkLabel(c)
-			if err != nil {
-				return err
-			}
-			if ok {
+			if c.shown {
 				s.hits = append(s.hits, hit{kind: hitChunk, score: c.score, doc: c.doc, index: c.index})
 			}
 		}
