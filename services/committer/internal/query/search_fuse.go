@@ -20,18 +20,23 @@ const (
 	maxFused = 1000
 )
 
-// hybrid asks each method and fuses what they found. One that fails is named in the reply and left out; when all fail, so does the search.
+// method is a way to find hits: run leaves them in s.hits, best first.
+type method struct {
+	name string
+	run  func() error
+}
+
+// hybrid searches by words and by vectors. Relations have no vectors: where nothing else is asked for, there is no second method.
 func (s *search) hybrid(src Vectors) error {
-	methods := []struct {
-		name string
-		run  func() error
-	}{{modeLexical, s.run}}
-	if s.kinds[hitEntity] || s.kinds[hitChunk] { // relations have no vectors: there is nothing to fail
-		methods = append(methods, struct {
-			name string
-			run  func() error
-		}{modeVector, func() error { return s.near(src, s.want, s.nearEntity) }})
+	methods := []method{{modeLexical, s.run}}
+	if s.kinds[hitEntity] || s.kinds[hitChunk] {
+		methods = append(methods, method{modeVector, func() error { return s.near(src, s.want, s.nearEntity) }})
 	}
+	return s.together(methods...)
+}
+
+// together fuses what methods find. One that fails is named in the reply and left out; when all fail, so does the search.
+func (s *search) together(methods ...method) error {
 	var lists [][]hit
 	var errs []error
 	for _, m := range methods {
@@ -48,14 +53,24 @@ func (s *search) hybrid(src Vectors) error {
 		}
 	}
 	s.hits = nil
-	switch {
-	case len(lists) == 0 && len(errs) == 1:
-		return errs[0]
-	case len(lists) == 0:
-		return fmt.Errorf("%w; by vector: %v", errs[0], errs[1])
+	if len(lists) == 0 {
+		return allFailed(errs)
 	}
 	var err error
 	s.hits, err = s.fuse(lists...)
+	return err
+}
+
+// allFailed is the error of several methods: a refusal only where each refused.
+func allFailed(errs []error) error {
+	var e *api.Error
+	i := max(0, slices.IndexFunc(errs, func(err error) bool { return !errors.As(err, &e) }))
+	err := errs[i]
+	for j, other := range errs {
+		if j != i {
+			err = fmt.Errorf("%w; %v", err, other)
+		}
+	}
 	return err
 }
 
@@ -71,12 +86,18 @@ func failed(method string, err error) api.FailedMethod {
 // ballot is what votes count for: one thing, however many of its entities a method finds.
 type ballot struct{ kind, id string }
 
-func (s *search) ballot(h hit) (ballot, error) {
+// ballot is false of an entity that no admitted document names: another one of its cluster may stand for that.
+func (s *search) ballot(h hit) (ballot, bool, error) {
+	if h.kind == hitEntity {
+		if ok, err := s.v.mentioned(h.id); err != nil || !ok {
+			return ballot{}, false, err
+		}
+	}
 	c, err := s.clusterOf(h)
 	if err == nil && c != nil {
-		return ballot{h.kind, c.members[0].ID}, nil
+		return ballot{h.kind, c.members[0].ID}, true, nil
 	}
-	return ballot{h.kind, h.id}, err
+	return ballot{h.kind, h.id}, true, err
 }
 
 // fuse makes one list of several, each best first. A list votes once for what it has, at its best rank, which counts different things.
@@ -93,11 +114,11 @@ func (s *search) fuse(lists ...[]hit) ([]hit, error) {
 			if err := s.v.tick(); err != nil {
 				return nil, err
 			}
-			b, err := s.ballot(h)
+			b, ok, err := s.ballot(h)
 			if err != nil {
 				return nil, err
 			}
-			if voted[b] {
+			if !ok || voted[b] {
 				continue
 			}
 			voted[b] = true
