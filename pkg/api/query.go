@@ -121,13 +121,23 @@ type Search struct {
 
 // Hit is one result.
 type Hit struct {
-	Kind    string          `json:"kind"`
-	ID      string          `json:"id"`
-	Score   float64         `json:"score"`
+	Kind  string  `json:"kind"`
+	ID    string  `json:"id"`
+	Score float64 `json:"score"`
+	// Snippet is a part of a chunk, of the quote that matched, or of the text around an entity's first mention: text of a document, with white
+	// space as one space and "…" where it was cut. It has no marks of its own: Matches are the places of the query's words in it (of an entity
+	// without one of them there, the mention), in order and apart.
 	Snippet string          `json:"snippet,omitempty"`
+	Matches []Match         `json:"matches,omitempty"`
 	Row     json.RawMessage `json:"row"`
 	// Cluster is what an entity is linked to; of each member id and name. Members that the filters leave nothing of are not shown.
 	Cluster *HitCluster `json:"cluster,omitempty"`
+}
+
+// Match is a part of a snippet: where it begins and, exclusive, ends, in the unit of the request's offsets, bytes of UTF-8 by default.
+type Match struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
 }
 
 // HitCluster is the cluster of a hit; query.entity tells more.

@@ -154,6 +154,9 @@ func checkSearch(req api.Search) (map[string]bool, *api.Error) {
 
 func (s *search) run() error {
 	s.terms = lexical.Content(lexical.QueryTerms(s.q, maxQueryTerms))
+	for _, t := range s.terms { // to be marked, where nothing weighs them
+		s.weight[t] = 1
+	}
 	var chunks []chunkHit
 	if s.kinds[hitChunk] || s.kinds[hitRelation] {
 		var err error
@@ -228,10 +231,10 @@ func (s *search) fill(limit int, out *api.SearchReply) error {
 		if err != nil {
 			return fmt.Errorf("encode hit %s: %w", h.id, err)
 		}
-		if !b.take(160 + textCost(snip)) {
+		if !b.take(160 + textCost(snip.text) + 40*len(snip.marks)) {
 			break
 		}
-		hit := api.Hit{Kind: h.kind, ID: h.id, Score: h.score, Snippet: snip, Row: raw}
+		hit := api.Hit{Kind: h.kind, ID: h.id, Score: h.score, Snippet: snip.text, Matches: s.v.matches(snip), Row: raw}
 		if c != nil {
 			shown[c] = true
 			if hit.Cluster, err = s.members(c, b); err != nil {
@@ -244,38 +247,38 @@ func (s *search) fill(limit int, out *api.SearchReply) error {
 }
 
 // row makes a hit's row and snippet; ok is false when it does not fit or the filter leaves nothing of it.
-func (s *search) row(h hit, b *budget) (row any, snip string, ok bool, err error) {
+func (s *search) row(h hit, b *budget) (row any, cut snip, ok bool, err error) {
 	switch h.kind {
 	case hitEntity:
 		e, ok, err := s.v.sn.Entity(h.id)
 		if err != nil || !ok {
-			return nil, "", false, err
+			return nil, snip{}, false, err
 		}
 		row, ok, err := s.v.entityRow(e, perHit, b)
 		if err != nil || !ok {
-			return nil, "", false, err
+			return nil, snip{}, false, err
 		}
-		snip, err := s.mentionSnippet(e.ID)
-		return row, snip, true, err
+		cut, err := s.mentionSnippet(e.ID)
+		return row, cut, true, err
 	case hitRelation:
 		f, ok, err := s.v.sn.Relation(h.id)
 		if err != nil || !ok {
-			return nil, "", false, err
+			return nil, snip{}, false, err
 		}
 		row, ok, err := s.v.relationRow(f, perHit, b)
 		return row, snippet(h.snippet, s.weight), ok, err
 	}
 	r, err := s.v.chunkRow(h.doc, h.index)
 	if err != nil || !b.take(chunkCost(r)) {
-		return nil, "", false, err
+		return nil, snip{}, false, err
 	}
 	return r, snippet(r.Text, s.weight), true, nil
 }
 
-// mentionSnippet is the text around an entity's first mention that the filter admits.
-func (s *search) mentionSnippet(id string) (string, error) {
-	out := ""
-	err := s.v.sn.Mentions(id, "", func(m store.MentionSupport) error {
+// mentionSnippet is the text around an entity's first mention that the filter admits. Without a word of the query in it, the mention is
+// what is marked.
+func (s *search) mentionSnippet(id string) (out snip, err error) {
+	err = s.v.sn.Mentions(id, "", func(m store.MentionSupport) error {
 		if ok, err := s.v.admits(m.DocID); err != nil || !ok || len(m.Spans) == 0 {
 			return err
 		}
@@ -292,7 +295,10 @@ func (s *search) mentionSnippet(id string) (string, error) {
 		if err != nil {
 			return err
 		}
-		out = around(text, span.Start-c.Start, span.End-c.Start)
+		from, to := span.Start-c.Start, span.End-c.Start
+		if out = around(text, from, to, matches(text, s.weight)); len(out.marks) == 0 {
+			out = around(text, from, to, [][2]int{{from, to}})
+		}
 		return store.ErrStop
 	})
 	return out, err
