@@ -29,6 +29,7 @@ type Queries struct {
 	schemas Schemas
 	vectors Vectors // nil: none
 	names   Names   // nil: none
+	aliases Aliases // nil: none
 	lists   *lists
 	// maxGroup is the constant, less in tests.
 	maxGroup int

@@ -51,6 +51,7 @@ type search struct {
 	relTypes   []string
 	kinds      map[string]bool
 	lists      *lists
+	aliases    Aliases
 	want       int // chunks looked at closely
 	hits       []hit
 	read       map[docAt]store.Stated
@@ -90,7 +91,7 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 		v.filter = docs
 		out.Seq = v.sn.Seq()
 		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{},
-			raw: req.Raw, part: map[string]*cluster{}, kinds: kinds, lists: q.lists}
+			raw: req.Raw, part: map[string]*cluster{}, kinds: kinds, lists: q.lists, aliases: q.aliases}
 		s.setFilters(req.Filters)
 		if err := q.find(s, req.Mode, limit); err != nil {
 			return err

@@ -180,6 +180,9 @@ func (s *search) entities() error {
 	if err := s.words(best); err != nil {
 		return err
 	}
+	if err := s.called(best); err != nil {
+		return err
+	}
 	for id, score := range best {
 		e, ok, err := s.v.sn.Entity(id)
 		if err == nil && ok {
