@@ -221,7 +221,7 @@ type EvidenceReply struct {
 // DocumentGet asks for one document.
 type DocumentGet struct {
 	Key     string `json:"key"`
-	Version int    `json:"version,omitempty"` // 0: the open one, else the last
+	Version int    `json:"version,omitempty"` // 0: the open one; of a deleted document neither chunks nor text nor items
 	Text    bool   `json:"text,omitempty"`
 	Items   bool   `json:"items,omitempty"`
 	Offsets string `json:"offsets,omitempty"`
