@@ -277,3 +277,16 @@ func TestFuse(t *testing.T) {
 		fmt.Sprintf("c %.6f", 1.0/63+1.0/61), // third of a b c, and first
 		fmt.Sprintf("b %.6f", 1.0/62), fmt.Sprintf("d %.6f", 1.0/62)}, said)
 }
+
+// Vectors that have not followed the last commit yet lead to nothing that it ended.
+func TestSearchByVectorsThatAreBehind(t *testing.T) {
+	d, _ := vectorDesk(t)
+	d.commit(newDoc("ada", "Nothing is left of it."), deleted("bab"))
+	for _, mode := range []string{"vector", "hybrid"} {
+		for _, q := range []string{"Ada Lovelace born in 1815", "Charles Babbage knew"} {
+			got, err := d.q.Search(t.Context(), g, api.Search{Q: q, Mode: mode})
+			require.NoError(t, err)
+			require.Empty(t, got.Hits, "%s: %s", mode, q)
+		}
+	}
+}
