@@ -11,6 +11,8 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
+	"github.com/factmill/factmill/services/committer/internal/store"
 )
 
 // dated gives a document its dates.
@@ -201,4 +203,25 @@ func TestSearchByAlias(t *testing.T) {
 	require.Equal(t, []string{"entity Ada Lovelace"}, search("The Enchantress of Number"))
 	require.Empty(t, search("Big Blue", "Person"))
 	require.Empty(t, search("what of the"), "words of grammar are no alias")
+}
+
+// A relation that a decision hides, since its end has too many, is found no more than neighbors and path find it.
+func TestSearchLeavesOutHiddenRelations(t *testing.T) {
+	d := newDesk(t)
+	const spec = `LOCATED_IN: {patterns: ["Organization->Location"], description: Where.`
+	s, err := schema.Parse([]byte(strings.Replace(testSchema, spec, spec+" , cardinality: {max_per_source: 1}", 1)), "test", nil)
+	require.NoError(t, err)
+	d.s, d.q = s, New(d.st, one{s})
+	d.commit(newDoc("a", "Acme Ltd sits in London. Acme Ltd sits in Paris.").say(acme, london, "Location:Paris").
+		relate("LOCATED_IN", acme, london, "Acme Ltd sits in London.").relate("LOCATED_IN", acme, "Location:Paris", "Acme Ltd sits in Paris."))
+	search := func() []string {
+		got, err := d.q.Search(t.Context(), g, api.Search{Q: "Acme Ltd sits", Kinds: []string{"relation"}})
+		require.NoError(t, err)
+		hits := found(t, got)
+		slices.Sort(hits)
+		return hits
+	}
+	require.Equal(t, []string{"relation Acme Ltd LOCATED_IN London", "relation Acme Ltd LOCATED_IN Paris"}, search())
+	d.rule(entID(acme), store.DegreeProperty("LOCATED_IN", store.SideOut), then(nil, store.RuleReject, keyOf(store.PropertyFold{Value: relID("LOCATED_IN", acme, london)})))
+	require.Equal(t, []string{"relation Acme Ltd LOCATED_IN Paris"}, search())
 }

@@ -39,7 +39,9 @@ func (p *prose) text(words int) string {
 
 // query is three words: one in about a tenth of the chunks, one in a hundredth, one that is rare.
 func (p *prose) query() string {
-	at := func(lo, hi float64) uint64 { return uint64(math.Exp(math.Log(lo) + p.rng.Float64()*(math.Log(hi)-math.Log(lo)))) }
+	at := func(lo, hi float64) uint64 {
+		return uint64(math.Exp(math.Log(lo) + p.rng.Float64()*(math.Log(hi)-math.Log(lo))))
+	}
 	return word(at(20, 100)) + " " + word(at(200, 2000)) + " " + word(at(3000, 30000))
 }
 
@@ -95,8 +97,13 @@ func TestSearchAtScale(t *testing.T) {
 		of   func(p *prose) api.Search
 	}{
 		{"words", func(p *prose) api.Search { return api.Search{Q: p.query()} }},
-		{"common words", func(p *prose) api.Search { return api.Search{Q: word(p.rng.Uint64N(5)) + " " + word(5 + p.rng.Uint64N(20))} }},
-		{"name", func(p *prose) api.Search { i := p.rng.IntN(n); return api.Search{Q: fmt.Sprintf("Given%d Family%d", i%26, i)} }},
+		{"common words", func(p *prose) api.Search {
+			return api.Search{Q: word(p.rng.Uint64N(5)) + " " + word(5+p.rng.Uint64N(20))}
+		}},
+		{"name", func(p *prose) api.Search {
+			i := p.rng.IntN(n)
+			return api.Search{Q: fmt.Sprintf("Given%d Family%d", i%26, i)}
+		}},
 		{"one document", func(p *prose) api.Search {
 			return api.Search{Q: p.query(), Filters: api.Filters{Documents: []string{fmt.Sprintf("doc%07d", p.rng.IntN(n/4))}}}
 		}},
