@@ -27,7 +27,8 @@ type documentAt struct {
 	Items   int    `json:"i"`
 }
 
-// Document answers query.document: the open version, else the last, or the one asked for. Meta data is the document's present
+// Document answers query.document: the open version, or the one asked for; of a deleted document without a version what is known of it, but
+// nothing that it said. Meta data is the document's present
 // one; content hash and fingerprints are the version's. A document too large for one reply comes in pages: its chunks, then
 // its text, then its items.
 func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet) (api.DocumentReply, error) {
@@ -65,9 +66,9 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 }
 
 func (v *view) document(doc store.Doc, at documentAt, req api.DocumentGet, out *api.DocumentReply) error {
-	n := at.Version
+	n, gone := at.Version, false
 	if n == 0 {
-		n = doc.Version
+		n, gone = doc.Version, !doc.Open
 	}
 	ver, ok, err := v.sn.Version(doc.Meta.ID, n)
 	if err != nil {
@@ -87,6 +88,9 @@ func (v *view) document(doc store.Doc, at documentAt, req api.DocumentGet, out *
 	out.Document.SchemaFP, out.Document.ExtractionFP = ver.SchemaFP, ver.ExtractionFP
 	if err := v.versions(doc.Meta.ID, out); err != nil {
 		return err
+	}
+	if gone { // what it said is history, which is asked for by its version
+		return nil
 	}
 	d, err := v.at(doc.Meta.ID, n)
 	if err != nil {

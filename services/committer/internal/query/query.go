@@ -29,13 +29,15 @@ type Queries struct {
 	schemas Schemas
 	vectors Vectors // nil: none
 	names   Names   // nil: none
+	aliases Aliases // nil: none
+	lists   *lists
 	// maxGroup is the constant, less in tests.
 	maxGroup int
 }
 
 // New makes the answering side over st.
 func New(st *store.Store, schemas Schemas) *Queries {
-	return &Queries{st: st, schemas: schemas, maxGroup: maxGroup}
+	return &Queries{st: st, schemas: schemas, maxGroup: maxGroup, lists: newLists(listCache)}
 }
 
 // open begins a view at a sequence (0: now); close must follow. Where the graph does not exist yet and seq is 0 the view is nil:

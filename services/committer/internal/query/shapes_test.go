@@ -221,7 +221,7 @@ func TestRepliesAreTheContracts(t *testing.T) {
 	require.Equal(t, "hits seq", keysOf(t, o))
 	kinds := map[any]int{}
 	each(t, o["hits"], func(h object) {
-		require.Equal(t, "id kind row score snippet", keysOf(t, h))
+		require.Equal(t, "id kind matches row score snippet", keysOf(t, h))
 		kinds[h["kind"]]++
 		row := h["row"].(object)
 		require.Equal(t, h["id"], row["id"])
