@@ -47,7 +47,13 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 			return out, badValue("cursor is not one that %s gave", verbDocument)
 		}
 	}
-	err := q.with(ctx, name, at.Seq, req.Offsets, func(v *view) error {
+	if req.Items && req.Within.Any() {
+		return out, badValue("items with within: what was extracted from a document is not shown under limits")
+	}
+	if !req.Within.ShowsText() {
+		return out, api.Errorf(404, "document_not_found", "no document can be read within these limits: labels alone let no running text through")
+	}
+	err := q.within(ctx, name, at.Seq, req.Offsets, req.Within, func(v *view) error {
 		missing := api.Errorf(404, "document_not_found", "no document has the key %q", clip(req.Key))
 		if v == nil {
 			return missing
