@@ -207,6 +207,10 @@ type DocumentGet struct {
 	// Cursor goes on behind a reply that had a next.
 	Cursor string  `json:"cursor,omitempty"`
 	Within *Within `json:"within,omitempty"`
+	// FromByte leaves out the chunks that end at or before this byte of the text, and MaxChunks those behind so many (0: as many as fit); next then says that there are
+	// more. They are for readers of chunks alone: not with text, items or a cursor.
+	FromByte  int `json:"from_byte,omitempty"`
+	MaxChunks int `json:"max_chunks,omitempty"`
 }
 
 // VersionRow is one version of a document.

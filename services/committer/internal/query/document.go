@@ -38,6 +38,9 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 	if req.Version < 0 {
 		return out, badValue("version is %d: versions count from 1", req.Version)
 	}
+	if part := req.FromByte != 0 || req.MaxChunks != 0; part && (req.Text || req.Items || req.Cursor != "") || min(req.FromByte, req.MaxChunks) < 0 {
+		return out, badValue("from_byte and max_chunks count up from 0, and go without text, items and cursor")
+	}
 	at := documentAt{Version: req.Version}
 	if req.Cursor != "" {
 		if err := decodeCursor(verbDocument, req.Cursor, &at); err != nil {
@@ -100,7 +103,10 @@ func (v *view) document(doc store.Doc, at documentAt, req api.DocumentGet, out *
 	}
 	b := newBudget()
 	b.take(sizeOf(out.Document) + sizeOf(out.Versions) + 1000)
-	full, err := v.documentChunks(d, &at, b, out)
+	for req.FromByte > 0 && at.Chunks < len(d.meta.Chunks) && d.meta.Chunks[at.Chunks].End <= req.FromByte {
+		at.Chunks++
+	}
+	full, err := v.documentChunks(d, &at, req.MaxChunks, b, out)
 	if err == nil && !full && req.Text {
 		full, err = v.documentText(d, &at, b, out)
 	}
@@ -125,8 +131,11 @@ func (v *view) versions(docID string, out *api.DocumentReply) error {
 	return nil
 }
 
-func (v *view) documentChunks(d *docView, at *documentAt, b *budget, out *api.DocumentReply) (full bool, err error) {
+func (v *view) documentChunks(d *docView, at *documentAt, most int, b *budget, out *api.DocumentReply) (full bool, err error) {
 	for at.Chunks < len(d.meta.Chunks) {
+		if most > 0 && len(out.Chunks) == most {
+			return true, nil
+		}
 		row, err := v.chunkRow(d, at.Chunks)
 		if err != nil {
 			return false, err
