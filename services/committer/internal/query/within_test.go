@@ -389,3 +389,25 @@ func TestWithinProperty(t *testing.T) {
 		}
 	})
 }
+
+// What only a name outside links is not linked, nor is that it waits for a person.
+func TestWithinClusters(t *testing.T) {
+	d := newDesk(t)
+	public := func(m *graph.Meta) { m.Scope = graph.Scope{"public"} }
+	d.commit(newDoc("a", "Ann Lee sat down. Ann B. Lee sat up.").say("Person:Ann Lee", "Person:Ann B. Lee").meta(public), newDoc("b", "A. Lee and Zoe Lee stood.").say("Person:A. Lee", "Person:Zoe Lee"))
+	d.link("Person:Ann Lee ~ Person:A. Lee | initials 0.9 active", "Person:A. Lee ~ Person:Ann B. Lee | initials 0.9 active", "Person:Ann Lee ~ Person:Zoe Lee | cosine 0.7 unclear")
+	whole, err := d.q.Entity(t.Context(), g, api.EntityGet{ID: entID("Person:Ann Lee")})
+	require.NoError(t, err)
+	require.Len(t, whole.Cluster.Members, 3)
+	require.Equal(t, 1, whole.UnclearTotal)
+	got, err := d.q.Entity(t.Context(), g, api.EntityGet{ID: entID("Person:Ann Lee"), Within: scope("public")})
+	require.NoError(t, err)
+	require.Nil(t, got.Cluster)
+	require.Zero(t, got.UnclearTotal)
+	s, err := d.q.Search(t.Context(), g, api.Search{Q: "Lee", Kinds: []string{"entity"}, Within: scope("public")})
+	require.NoError(t, err)
+	require.Len(t, s.Hits, 2)
+	for _, h := range s.Hits {
+		require.Nil(t, h.Cluster)
+	}
+}
