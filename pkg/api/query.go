@@ -37,13 +37,14 @@ type StatsReply struct {
 // a dot at the end, accents, hyphens and a leading article do not count; a name that mentions are written with (an alias) will do
 // where only one entity has it. Unless raw is set, links are read through: see EntityReply.
 type EntityGet struct {
-	ID      string `json:"id,omitempty"`
-	Type    string `json:"type,omitempty"`
-	Name    string `json:"name,omitempty"`
-	AsOf    uint64 `json:"as_of,omitempty"`
-	Limit   int    `json:"limit,omitempty"` // evidence and relations a page; default 50
-	Offsets string `json:"offsets,omitempty"`
-	Raw     bool   `json:"raw,omitempty"`
+	ID      string  `json:"id,omitempty"`
+	Type    string  `json:"type,omitempty"`
+	Name    string  `json:"name,omitempty"`
+	AsOf    uint64  `json:"as_of,omitempty"`
+	Limit   int     `json:"limit,omitempty"` // evidence and relations a page; default 50
+	Offsets string  `json:"offsets,omitempty"`
+	Raw     bool    `json:"raw,omitempty"`
+	Within  *Within `json:"within,omitempty"`
 }
 
 // EntityReply is an entity and the relations it stands in; with a cluster those of all its members, the asked one's first, each with
@@ -117,6 +118,7 @@ type Search struct {
 	AsOf    uint64   `json:"as_of,omitempty"`
 	Offsets string   `json:"offsets,omitempty"`
 	Raw     bool     `json:"raw,omitempty"`
+	Within  *Within  `json:"within,omitempty"`
 }
 
 // Hit is one result.
@@ -156,6 +158,8 @@ type SearchReply struct {
 	Incomplete bool `json:"incomplete,omitempty"`
 	// Failed are the methods that mode hybrid did without. When all fail, the search does.
 	Failed []FailedMethod `json:"failed,omitempty"`
+	// Outside says in words that nothing within the limits of the request was found. Under limits scores are those of the ranks.
+	Outside string `json:"outside,omitempty"`
 }
 
 // FailedMethod says why a method of a hybrid search gave nothing.
@@ -176,6 +180,7 @@ type Neighbors struct {
 	Limit         int      `json:"limit,omitempty"`     // edges; default 100, at most 1000
 	AsOf          uint64   `json:"as_of,omitempty"`
 	Offsets       string   `json:"offsets,omitempty"`
+	Within        *Within  `json:"within,omitempty"`
 }
 
 // Path asks for a shortest path between two entities, each by id or "Type:name".
@@ -186,6 +191,7 @@ type Path struct {
 	RelationTypes []string `json:"relation_types,omitempty"`
 	AsOf          uint64   `json:"as_of,omitempty"`
 	Offsets       string   `json:"offsets,omitempty"`
+	Within        *Within  `json:"within,omitempty"`
 }
 
 // Subgraph is the reply of neighbors and path.
@@ -194,16 +200,19 @@ type Subgraph struct {
 	Nodes     []graph.EntityRow   `json:"nodes"`
 	Edges     []graph.RelationRow `json:"edges"`
 	Truncated bool                `json:"truncated,omitempty"`
+	// Outside is as that of SearchReply.
+	Outside string `json:"outside,omitempty"`
 }
 
 // EvidenceGet asks for the evidence of an entity, relation by id.
 type EvidenceGet struct {
-	ID      string `json:"id"`
-	History bool   `json:"history,omitempty"`
-	AsOf    uint64 `json:"as_of,omitempty"`
-	Limit   int    `json:"limit,omitempty"`
-	Cursor  string `json:"cursor,omitempty"`
-	Offsets string `json:"offsets,omitempty"`
+	ID      string  `json:"id"`
+	History bool    `json:"history,omitempty"`
+	AsOf    uint64  `json:"as_of,omitempty"`
+	Limit   int     `json:"limit,omitempty"`
+	Cursor  string  `json:"cursor,omitempty"`
+	Offsets string  `json:"offsets,omitempty"`
+	Within  *Within `json:"within,omitempty"`
 }
 
 // EvidenceReply lists evidence by document id, chunk index, start and end (not by document key: one fact may have a million
@@ -226,7 +235,12 @@ type DocumentGet struct {
 	Items   bool   `json:"items,omitempty"`
 	Offsets string `json:"offsets,omitempty"`
 	// Cursor goes on behind a reply that had a next.
-	Cursor string `json:"cursor,omitempty"`
+	Cursor string  `json:"cursor,omitempty"`
+	Within *Within `json:"within,omitempty"`
+	// FromByte leaves out the chunks that end at or before this byte of the text, and MaxChunks those behind so many (0: as many as fit); next then says that there are
+	// more. They are for readers of chunks alone: not with text, items or a cursor.
+	FromByte  int `json:"from_byte,omitempty"`
+	MaxChunks int `json:"max_chunks,omitempty"`
 }
 
 // VersionRow is one version of a document.
@@ -283,10 +297,19 @@ type ItemRow struct {
 	Rule       string   `json:"rule,omitempty"`
 }
 
+// RelationTypesGet asks for the types of relations.
+type RelationTypesGet struct {
+	Within *Within `json:"within,omitempty"`
+}
+
 // RelationTypesReply counts relations by type.
 type RelationTypesReply struct {
 	Seq   uint64         `json:"seq"`
 	Types map[string]int `json:"relation_types"`
+	// Cut: under limits 100,000 documents or relations were looked at, and there are more.
+	Cut bool `json:"cut,omitempty"`
+	// Outside is as that of SearchReply.
+	Outside string `json:"outside,omitempty"`
 }
 
 // Export asks for a page of the export at one pinned sequence: documents by key, chunks by document key and index, entities and

@@ -147,7 +147,7 @@ func FromConfig(c *app.Config) Config {
 	return Config{
 		Dir: dir, CacheBytes: int64(c.Int("store.cache")), ReserveBytes: uint64(c.Int("store.reserve")), Lease: c.Duration("job.lease"),
 		FeedBytes: int64(c.Int("store.feed")), Adopt: c.Bool("store.adopt"),
-		ModelURL:  c.Get("ollama.url"), Slots: c.Int("ollama.slots"), ModelTimeout: c.Duration("ollama.timeout"),
+		ModelURL: c.Get("ollama.url"), Slots: c.Int("ollama.slots"), ModelTimeout: c.Duration("ollama.timeout"),
 		Route: c.Get("vectors.route"), MilvusAddress: c.Get("milvus.address"), MilvusCollection: c.Get("milvus.collection"),
 	}.WithDefaults()
 }

@@ -84,7 +84,7 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 	if bad != nil {
 		return out, bad
 	}
-	err := q.with(ctx, name, req.AsOf, req.Offsets, func(v *view) error {
+	err := q.within(ctx, name, req.AsOf, req.Offsets, req.Within, func(v *view) error {
 		if v == nil {
 			return nil
 		}
@@ -93,11 +93,19 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{},
 			raw: req.Raw, part: map[string]*cluster{}, kinds: kinds, lists: q.lists, aliases: q.aliases}
 		s.setFilters(req.Filters)
+		if !v.sn.showsText() {
+			delete(kinds, hitChunk)
+		}
 		if err := q.find(s, req.Mode, limit); err != nil {
 			return err
 		}
 		out.Incomplete, out.Failed = s.cut, s.failed
-		return s.fill(limit, &out)
+		if err := s.fill(limit, &out); err != nil {
+			return err
+		}
+		v.ranks(out.Hits)
+		out.Outside = v.nothing(len(out.Hits))
+		return nil
 	})
 	return out, err
 }
@@ -297,6 +305,10 @@ func (s *search) mentionSnippet(id string) (out snip, err error) {
 			return err
 		}
 		from, to := span.Start-c.Start, span.End-c.Start
+		if !s.v.sn.showsText() {
+			out = around(text[from:to], 0, to-from, [][2]int{{0, to - from}})
+			return store.ErrStop
+		}
 		if out = around(text, from, to, matches(text, s.weight)); len(out.marks) == 0 {
 			out = around(text, from, to, [][2]int{{from, to}})
 		}

@@ -220,7 +220,7 @@ func TestSearchHybridDoesWithoutAMethod(t *testing.T) {
 func TestSearchFailsWithAllMethods(t *testing.T) {
 	d, _ := vectorDesk(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	v, err := d.q.open(ctx, g, 0, "")
+	v, err := d.q.open(ctx, g, 0, "", nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, v.sn.Close()) }()
 	away := api.Errorf(503, "no_vectors", "nobody answers")
@@ -256,7 +256,7 @@ func TestSearchFailsWithAllMethods(t *testing.T) {
 // A list that has a thing several times votes for it once, at its best rank, and the ranks behind it move up.
 func TestFuse(t *testing.T) {
 	d, _ := vectorDesk(t)
-	v, err := d.q.open(t.Context(), g, 0, "")
+	v, err := d.q.open(t.Context(), g, 0, "", nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, v.sn.Close()) }()
 	s := &search{v: v, part: map[string]*cluster{}}

@@ -24,7 +24,7 @@ import (
 const (
 	rowFormat = "format"
 	rowEpoch  = "epoch"
-	rowOwn   = "name"
+	rowOwn    = "name"
 )
 
 // Options of Open. Only Dir is required.
