@@ -300,8 +300,17 @@ func (w *world) asks(t *rapid.T, d *desk, in *api.Within, fn func(what string, r
 			for _, f := range []api.Filters{{}, {Documents: []string{w.keys[i]}}, {Labels: []string{"Person"}}} {
 				rep, err := d.q.Search(ctx, g, api.Search{Q: q, Limit: 50, Filters: f, Within: in})
 				slices.SortFunc(rep.Hits, func(a, b api.Hit) int { return strings.Compare(a.Kind+a.ID, b.Kind+b.ID) })
-				for i := range rep.Hits { // the order is by weights of the whole graph
-					rep.Hits[i].Score = 0
+				for i := range rep.Hits { // the order, also of the quotes of a relation, is by weights of the whole graph
+					h := &rep.Hits[i]
+					h.Score = 0
+					var row struct{ Evidence []struct{ Quote string } }
+					if h.Kind != hitRelation || json.Unmarshal(h.Row, &row) != nil || len(row.Evidence) < 2 {
+						continue
+					}
+					if !slices.ContainsFunc(row.Evidence, func(e struct{ Quote string }) bool { return e.Quote == h.Snippet }) {
+						t.Fatalf("search %q within %v: %q is no quote of %s", q, in, h.Snippet, h.Row)
+					}
+					h.Snippet, h.Matches = "", nil
 				}
 				keep("search", rep, err)
 			}
