@@ -79,6 +79,10 @@ type Evidence struct {
 	Start    int    `json:"start"`
 	End      int    `json:"end"`
 	Quote    string `json:"quote"`
+	// Best is the sentence of it that has the most words of the question.
+	Best Span `json:"best"`
+	// Kept: no open version of the document says it, and nobody withdrew it. It cannot be cited.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Step is one turn of the model.
@@ -114,7 +118,7 @@ const (
 	DefaultTokens, MinTokens, MaxTokens = 20_000, 1_000, 10_000_000
 	DefaultTime, MinTime                = 3 * time.Minute, time.Second
 	maxPieces                           = 60 // that a research holds
-	maxQuestion                         = 2000
+	MaxQuestion                         = 2000
 )
 
 // Desk is where the graph is asked. Errors are those of the way there: what the graph refuses is a note of what was found.

@@ -86,6 +86,8 @@ func (q *inquiry) look(s said) (out Sentence, why string) {
 		e := q.reply.Evidence[at]
 		start, end, ok := find(e.Quote, c.quote)
 		switch {
+		case e.Kept:
+			return out, fmt.Sprintf("evidence %d is kept: no current version of its document says it", c.n)
 		case strings.TrimSpace(c.quote) == "":
 			return out, fmt.Sprintf("evidence %d is cited without a quote", c.n)
 		case !ok:

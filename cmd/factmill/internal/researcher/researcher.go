@@ -51,17 +51,18 @@ type inquiry struct {
 	denied  int
 	slowest time.Duration
 	begun   time.Time
-	counted int // prompt tokens before the call at hand
+	words   map[string]bool // of the question
+	counted int             // prompt tokens before the call at hand
 	end     time.Time
 }
 
 // Ask researches a question. What a model could not support, and that none answered, is in the reply; the error is of the way to
 // the graph, or of ctx.
 func (r *Researcher) Ask(ctx context.Context, question string) (*Reply, error) {
-	question = llm.Clip(strings.TrimSpace(question), maxQuestion)
+	question = llm.Clip(strings.TrimSpace(question), MaxQuestion)
 	q := &inquiry{Researcher: r, begun: r.Now(), reply: &Reply{
 		Question: question, Answer: []Sentence{}, Unsupported: []Unsupported{}, Evidence: []Evidence{}, Steps: []Step{}, Tokens: Tokens{Limit: r.Limits.Tokens},
-	}}
+	}, words: contentWords(question)}
 	q.end = q.begun.Add(r.Limits.Time)
 	limited, stop := context.WithDeadline(ctx, q.end)
 	defer stop()
@@ -324,6 +325,7 @@ func (q *inquiry) take(f Found) []int {
 			}
 			i = len(q.reply.Evidence)
 			e.N = i + 1
+			e.Best = focus(e, q.words)
 			q.reply.Evidence = append(q.reply.Evidence, e)
 		}
 		if n := q.reply.Evidence[i].N; !slices.Contains(out, n) {

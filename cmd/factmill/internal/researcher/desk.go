@@ -1,0 +1,201 @@
+package researcher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/agent"
+	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/llm"
+)
+
+const (
+	// maxFound is how many pieces a step brings at most, and hits how many a search asks for.
+	maxFound, hits = 12, 10
+	// maxNote is how much of what a tool says besides its evidence is kept, in bytes.
+	maxNote = 800
+	// shortQuote is below what a quote is shown with the sentences that it stands in, in bytes: that of a mention is a name.
+	shortQuote = 80
+)
+
+// graphDesk asks a graph with the tools that agents have.
+type graphDesk struct {
+	ask    agent.Asker
+	kit    *agent.Kit
+	within *api.Within
+}
+
+// NewDesk asks with the tools of kit. ask and within are those that kit was made with.
+func NewDesk(ask agent.Asker, kit *agent.Kit, within *api.Within) Desk {
+	d := &graphDesk{ask: ask, kit: kit}
+	if within.Any() {
+		d.within = within
+	}
+	return d
+}
+
+// Do implements Desk. What a tool refuses is a note.
+func (d *graphDesk) Do(ctx context.Context, a Action, at Evidence) (Found, error) {
+	var out Found
+	name, args := call(a, at)
+	r, code, err := d.call(ctx, name, args)
+	if a.Name == ActSearch && (code == "no_vectors" || code == "embedder_mismatch") {
+		out.Hindered = "searched by words alone: there are no vectors to search by (" + code + ")"
+		args["mode"] = "lexical"
+		r, code, err = d.call(ctx, name, args)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Seq = seq(r)
+	if code != "" || len(r.Evidence) == 0 || a.Name == ActTypes {
+		out.Note = llm.Clip(strings.TrimSpace(r.Text), maxNote)
+	}
+	out.Evidence, err = d.pieces(ctx, r.Evidence[:min(len(r.Evidence), maxFound)])
+	return out, err
+}
+
+// call is the tool of a step, with its arguments.
+func call(a Action, at Evidence) (string, map[string]any) {
+	switch a.Name {
+	case ActEntity:
+		return "describe_entity", map[string]any{"query": a.Query}
+	case ActRelations:
+		args := map[string]any{"query": a.Query}
+		if a.Relation != "" {
+			args["relation_types"] = []string{a.Relation}
+		}
+		return "explore_relations", args
+	case ActPath:
+		return "find_path", map[string]any{"from": a.From, "to": a.To}
+	case ActTypes:
+		return "list_relation_types", map[string]any{}
+	case ActRead:
+		return "read_document", map[string]any{"document": at.Document, "start": at.Start}
+	}
+	return "search", map[string]any{"query": a.Query, "mode": "hybrid", "kinds": []string{"chunk", "relation"}, "limit": hits}
+}
+
+// call calls a tool; code is that of its refusal.
+func (d *graphDesk) call(ctx context.Context, name string, args map[string]any) (r agent.Result, code string, err error) {
+	t, ok := d.kit.Tool(ctx, name)
+	if !ok {
+		return r, "", fmt.Errorf("there is no tool %s", name)
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return r, "", fmt.Errorf("arguments of %s: %w", name, err)
+	}
+	if r, err = t.Call(ctx, raw); err != nil || !r.Error {
+		return r, "", err
+	}
+	var said struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if err := again(r.Data, &said); err != nil || said.Error.Code == "" {
+		return r, "refused", err
+	}
+	return r, said.Error.Code, nil
+}
+
+// again reads the JSON of a result.
+func again(data, into any) error {
+	b, err := json.Marshal(data)
+	if err == nil {
+		err = json.Unmarshal(b, into)
+	}
+	if err != nil {
+		return fmt.Errorf("the result of a tool: %w", err)
+	}
+	return nil
+}
+
+func seq(r agent.Result) uint64 {
+	var said struct {
+		Seq uint64 `json:"seq"`
+	}
+	if again(r.Data, &said) != nil {
+		return 0
+	}
+	return said.Seq
+}
+
+// pieces looks up evidence by its ids, in order. What is not there any more is left out.
+func (d *graphDesk) pieces(ctx context.Context, ids []string) (out []Evidence, err error) {
+	for len(ids) > 0 {
+		raw, err := d.ask.Ask(ctx, "query.citations", api.CitationsGet{IDs: ids, Within: d.within})
+		if err != nil {
+			return nil, err
+		}
+		var r api.CitationsReply
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return nil, fmt.Errorf("the reply of query.citations: %w", err)
+		}
+		if len(r.Citations) == 0 || len(r.Citations) > len(ids) {
+			return nil, fmt.Errorf("query.citations: %d answers to %d ids", len(r.Citations), len(ids))
+		}
+		for _, c := range r.Citations {
+			if c.Status == api.CitationOK {
+				out = append(out, piece(c))
+			}
+		}
+		ids = ids[len(r.Citations):]
+	}
+	return out, nil
+}
+
+// piece is a citation as a piece of evidence: a short quote with the sentences around it.
+func piece(c api.Citation) Evidence {
+	e := Evidence{ID: c.ID, Document: c.Document, Start: c.Start, End: c.End, Quote: c.Quote, About: about(c), Kept: c.Kept}
+	if len(c.Quote) < shortQuote && c.Passage != "" {
+		from, to := -1, -1
+		for _, s := range split(c.Passage) {
+			if s.Start < c.End-c.PassageStart && s.End > c.Start-c.PassageStart {
+				if to = s.End; from < 0 {
+					from = s.Start
+				}
+			}
+		}
+		if from >= 0 && from+c.PassageStart <= c.Start && to+c.PassageStart >= c.End {
+			e.Start, e.End, e.Quote = from+c.PassageStart, to+c.PassageStart, c.Passage[from:to]
+		}
+	}
+	return e
+}
+
+// about says what a citation is evidence of.
+func about(c api.Citation) string {
+	switch {
+	case c.Relation != nil:
+		return c.Relation.SourceName + " " + c.Relation.Type + " " + c.Relation.TargetName
+	case c.Entity != nil && c.Property != "":
+		return fmt.Sprintf("%s: %s is %v", c.Entity.Name, c.Property, c.Value)
+	case c.Entity != nil:
+		return c.Entity.Name + " (" + c.Entity.Type + ")"
+	}
+	return ""
+}
+
+// Check implements Desk.
+func (d *graphDesk) Check(ctx context.Context, quotes []Quoted) ([]Verdict, uint64, error) {
+	list := make([]agent.Check, len(quotes))
+	for i, q := range quotes {
+		list[i] = agent.Check{EvidenceID: q.Evidence, Quote: q.Quote}
+	}
+	said, seq, err := d.kit.CheckCitations(ctx, list)
+	if err != nil {
+		return nil, 0, err
+	}
+	out := make([]Verdict, len(said))
+	for i, v := range said {
+		out[i] = Verdict{OK: v.OK, Why: v.Status}
+		if v.Why != "" {
+			out[i].Why += ": " + v.Why
+		}
+	}
+	return out, seq, nil
+}
