@@ -8,10 +8,11 @@ import "github.com/factmill/factmill/pkg/graph"
 
 // DocumentList asks for the open documents by key.
 type DocumentList struct {
-	Prefix string `json:"prefix,omitempty"` // of the key
-	Limit  int    `json:"limit,omitempty"`  // default 50, at most 1000
-	Cursor string `json:"cursor,omitempty"`
-	AsOf   uint64 `json:"as_of,omitempty"`
+	Prefix string  `json:"prefix,omitempty"` // of the key
+	Limit  int     `json:"limit,omitempty"`  // default 50, at most 1000
+	Cursor string  `json:"cursor,omitempty"`
+	AsOf   uint64  `json:"as_of,omitempty"`
+	Within *Within `json:"within,omitempty"`
 }
 
 // ListedDocument is a document's row with what its open version has.
@@ -35,10 +36,11 @@ type DocumentListReply struct {
 
 // EntityList asks for the entities by folded name, then id.
 type EntityList struct {
-	Type   string `json:"type,omitempty"`  // that type or one below it
-	Limit  int    `json:"limit,omitempty"` // default 50, at most 1000
-	Cursor string `json:"cursor,omitempty"`
-	AsOf   uint64 `json:"as_of,omitempty"`
+	Type   string  `json:"type,omitempty"`  // that type or one below it
+	Limit  int     `json:"limit,omitempty"` // default 50, at most 1000
+	Cursor string  `json:"cursor,omitempty"`
+	AsOf   uint64  `json:"as_of,omitempty"`
+	Within *Within `json:"within,omitempty"`
 }
 
 // EntityListReply is a page; each entity has a few of its mentions and no relations.
@@ -52,10 +54,11 @@ type EntityListReply struct {
 
 // RelationList asks for the relations by the folded name of their source, type and target id.
 type RelationList struct {
-	Type   string `json:"type,omitempty"`
-	Limit  int    `json:"limit,omitempty"` // default 50, at most 1000
-	Cursor string `json:"cursor,omitempty"`
-	AsOf   uint64 `json:"as_of,omitempty"`
+	Type   string  `json:"type,omitempty"`
+	Limit  int     `json:"limit,omitempty"` // default 50, at most 1000
+	Cursor string  `json:"cursor,omitempty"`
+	AsOf   uint64  `json:"as_of,omitempty"`
+	Within *Within `json:"within,omitempty"`
 }
 
 // RelationListReply is a page; each relation has a few pieces of its evidence.

@@ -37,13 +37,14 @@ type StatsReply struct {
 // a dot at the end, accents, hyphens and a leading article do not count; a name that mentions are written with (an alias) will do
 // where only one entity has it. Unless raw is set, links are read through: see EntityReply.
 type EntityGet struct {
-	ID      string `json:"id,omitempty"`
-	Type    string `json:"type,omitempty"`
-	Name    string `json:"name,omitempty"`
-	AsOf    uint64 `json:"as_of,omitempty"`
-	Limit   int    `json:"limit,omitempty"` // evidence and relations a page; default 50
-	Offsets string `json:"offsets,omitempty"`
-	Raw     bool   `json:"raw,omitempty"`
+	ID      string  `json:"id,omitempty"`
+	Type    string  `json:"type,omitempty"`
+	Name    string  `json:"name,omitempty"`
+	AsOf    uint64  `json:"as_of,omitempty"`
+	Limit   int     `json:"limit,omitempty"` // evidence and relations a page; default 50
+	Offsets string  `json:"offsets,omitempty"`
+	Raw     bool    `json:"raw,omitempty"`
+	Within  *Within `json:"within,omitempty"`
 }
 
 // EntityReply is an entity and the relations it stands in; with a cluster those of all its members, the asked one's first, each with
@@ -107,6 +108,7 @@ type Search struct {
 	AsOf    uint64   `json:"as_of,omitempty"`
 	Offsets string   `json:"offsets,omitempty"`
 	Raw     bool     `json:"raw,omitempty"`
+	Within  *Within  `json:"within,omitempty"`
 }
 
 // Hit is one result.
@@ -146,6 +148,7 @@ type Neighbors struct {
 	Limit         int      `json:"limit,omitempty"`     // edges; default 100, at most 1000
 	AsOf          uint64   `json:"as_of,omitempty"`
 	Offsets       string   `json:"offsets,omitempty"`
+	Within        *Within  `json:"within,omitempty"`
 }
 
 // Path asks for a shortest path between two entities, each by id or "Type:name".
@@ -156,6 +159,7 @@ type Path struct {
 	RelationTypes []string `json:"relation_types,omitempty"`
 	AsOf          uint64   `json:"as_of,omitempty"`
 	Offsets       string   `json:"offsets,omitempty"`
+	Within        *Within  `json:"within,omitempty"`
 }
 
 // Subgraph is the reply of neighbors and path.
@@ -168,12 +172,13 @@ type Subgraph struct {
 
 // EvidenceGet asks for the evidence of an entity, relation by id.
 type EvidenceGet struct {
-	ID      string `json:"id"`
-	History bool   `json:"history,omitempty"`
-	AsOf    uint64 `json:"as_of,omitempty"`
-	Limit   int    `json:"limit,omitempty"`
-	Cursor  string `json:"cursor,omitempty"`
-	Offsets string `json:"offsets,omitempty"`
+	ID      string  `json:"id"`
+	History bool    `json:"history,omitempty"`
+	AsOf    uint64  `json:"as_of,omitempty"`
+	Limit   int     `json:"limit,omitempty"`
+	Cursor  string  `json:"cursor,omitempty"`
+	Offsets string  `json:"offsets,omitempty"`
+	Within  *Within `json:"within,omitempty"`
 }
 
 // EvidenceReply lists evidence by document id, chunk index, start and end (not by document key: one fact may have a million
@@ -196,7 +201,8 @@ type DocumentGet struct {
 	Items   bool   `json:"items,omitempty"`
 	Offsets string `json:"offsets,omitempty"`
 	// Cursor goes on behind a reply that had a next.
-	Cursor string `json:"cursor,omitempty"`
+	Cursor string  `json:"cursor,omitempty"`
+	Within *Within `json:"within,omitempty"`
 }
 
 // VersionRow is one version of a document.

@@ -224,6 +224,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("query", "neighbors", verb(q.Neighbors)),
 		endpoint("query", "path", verb(q.Path)),
 		endpoint("query", "evidence", verb(q.Evidence)),
+		endpoint("query", "citations", verb(q.Citations)),
 		endpoint("query", "document", verb(q.Document)),
 		endpoint("query", "documents", verb(q.Documents)),
 		endpoint("query", "entities", verb(q.Entities)),
