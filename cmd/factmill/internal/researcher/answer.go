@@ -147,7 +147,4 @@ type Verdict struct {
 	OK bool
 	// Why it cannot be used, in words.
 	Why string
-	// Document, Start and End are where the quote stands.
-	Document   string
-	Start, End int
 }

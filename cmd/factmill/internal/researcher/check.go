@@ -48,15 +48,11 @@ func (q *inquiry) check(ctx context.Context, list []said) (good []Sentence, bad 
 	i := 0
 	good = slices.DeleteFunc(good, func(s Sentence) bool {
 		why := ""
-		for j := range s.Citations {
+		for _, c := range s.Citations {
 			v := verdicts[i]
 			i++
-			c := &s.Citations[j]
 			if !v.OK && why == "" {
 				why = fmt.Sprintf("evidence %d: %s", c.N, v.Why)
-			}
-			if v.Document != "" {
-				c.Document, c.Start, c.End = v.Document, v.Start, v.End
 			}
 		}
 		if why != "" {

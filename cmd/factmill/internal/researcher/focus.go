@@ -1,6 +1,9 @@
 package researcher
 
 import (
+	"maps"
+	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,18 +16,44 @@ type Span struct {
 	Quote string `json:"quote"`
 }
 
-// focus is the sentence of a piece with the most of the words, the first of those that have as many; where a piece has one sentence, all of it.
-func focus(e Evidence, words map[string]bool) Span {
-	best, most := Span{}, -1
-	for _, s := range split(e.Quote) {
-		n := 0
-		for w := range contentWords(s.Quote) {
-			if words[w] || shareWord(words, map[string]bool{w: true}) {
-				n++
+// weigh gives each word of a question a weight: the rarer it is among the sentences of pieces, the more (ln(1 + n/df), as in an idf).
+func weigh(words map[string]bool, pieces []Evidence) map[string]float64 {
+	n, df := 0, map[string]int{}
+	for _, e := range pieces {
+		for _, s := range split(e.Quote) {
+			n++
+			have := contentWords(s.Quote)
+			for w := range words {
+				if shareWord(map[string]bool{w: true}, have) {
+					df[w]++
+				}
 			}
 		}
-		if n > most {
-			best, most = s, n
+	}
+	out := map[string]float64{}
+	for w := range words {
+		out[w] = math.Log1p(float64(n) / float64(max(df[w], 1)))
+	}
+	return out
+}
+
+// focus is the sentence of a piece whose words weigh the most, the first of those that weigh as much. A heading is one where there is
+// nothing else.
+func focus(e Evidence, weights map[string]float64) Span {
+	best, most := Span{}, math.Inf(-1)
+	for _, s := range split(e.Quote) {
+		sum := 0.0
+		if strings.HasPrefix(s.Quote, "# ") || strings.HasPrefix(s.Quote, "##") {
+			sum = math.Inf(-1)
+		}
+		have := contentWords(s.Quote)
+		for _, w := range slices.Sorted(maps.Keys(weights)) { // sums of the same order are the same
+			if shareWord(map[string]bool{w: true}, have) {
+				sum += weights[w]
+			}
+		}
+		if sum > most || best.Quote == "" {
+			best, most = s, sum
 		}
 	}
 	best.Start += e.Start

@@ -22,6 +22,8 @@ const (
 	maxRefused = 2
 	// maxDenied is how many answers without one supported sentence are given back with the reasons.
 	maxDenied = 1
+	// maxAbout is how much is said of what one place is evidence of, in bytes.
+	maxAbout = 300
 	// overhead of a turn's messages besides evidence and system, in bytes.
 	overhead = 400
 )
@@ -51,8 +53,8 @@ type inquiry struct {
 	denied  int
 	slowest time.Duration
 	begun   time.Time
-	words   map[string]bool // of the question
-	counted int             // prompt tokens before the call at hand
+	words   map[string]float64 // of the question, by weight
+	counted int                // prompt tokens before the call at hand
 	end     time.Time
 }
 
@@ -62,7 +64,7 @@ func (r *Researcher) Ask(ctx context.Context, question string) (*Reply, error) {
 	question = llm.Clip(strings.TrimSpace(question), MaxQuestion)
 	q := &inquiry{Researcher: r, begun: r.Now(), reply: &Reply{
 		Question: question, Answer: []Sentence{}, Unsupported: []Unsupported{}, Evidence: []Evidence{}, Steps: []Step{}, Tokens: Tokens{Limit: r.Limits.Tokens},
-	}, words: contentWords(question)}
+	}}
 	q.end = q.begun.Add(r.Limits.Time)
 	limited, stop := context.WithDeadline(ctx, q.end)
 	defer stop()
@@ -70,6 +72,7 @@ func (r *Researcher) Ask(ctx context.Context, question string) (*Reply, error) {
 	if err != nil {
 		return nil, fmt.Errorf("search for the question: %w", err)
 	}
+	q.words = weigh(contentWords(question), found.Evidence)
 	q.take(found)
 	q.say("search for the question: %s", pieces(len(q.reply.Evidence)))
 	if r.Caller == nil {
@@ -311,13 +314,13 @@ func alike(a, b string) bool {
 	return strings.EqualFold(strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " "))
 }
 
-// take adds what was found to the pieces, each once, and returns their numbers.
+// take adds what was found to the pieces, each place of a document once, and returns their numbers.
 func (q *inquiry) take(f Found) []int {
 	q.reply.Seq = max(q.reply.Seq, f.Seq)
 	q.note(f.Hindered)
 	out := []int{}
 	for _, e := range f.Evidence {
-		i := slices.IndexFunc(q.reply.Evidence, func(x Evidence) bool { return x.ID == e.ID && x.Quote == e.Quote })
+		i := slices.IndexFunc(q.reply.Evidence, func(x Evidence) bool { return x.Document == e.Document && x.Start == e.Start && x.End == e.End })
 		if i < 0 {
 			if len(q.reply.Evidence) == maxPieces {
 				q.note(fmt.Sprintf("more was found than the %d pieces of evidence that are kept: what came later is left out", maxPieces))
@@ -328,7 +331,11 @@ func (q *inquiry) take(f Found) []int {
 			e.Best = focus(e, q.words)
 			q.reply.Evidence = append(q.reply.Evidence, e)
 		}
-		if n := q.reply.Evidence[i].N; !slices.Contains(out, n) {
+		x := &q.reply.Evidence[i]
+		if joined := x.About + "; " + e.About; e.About != "" && !strings.Contains(x.About, e.About) && len(joined) <= maxAbout {
+			x.About = strings.TrimPrefix(joined, "; ")
+		}
+		if n := x.N; !slices.Contains(out, n) {
 			out = append(out, n)
 		}
 	}

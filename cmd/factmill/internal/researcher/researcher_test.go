@@ -40,7 +40,7 @@ func (d *desk) Do(_ context.Context, a Action, at Evidence) (Found, error) {
 		return Found{Seq: 7}, nil
 	}
 	if !strings.HasPrefix(a.Query, "Who") || len(d.done) > 1 && d.err != nil {
-		return Found{Evidence: []Evidence{{ID: "ev_more", Document: "more.txt", Quote: "More about " + a.Query + at.ID + "."}}, Seq: 7}, d.err
+		return Found{Evidence: []Evidence{{ID: "ev_more", Document: "more.txt", Start: 100 * len(d.done), End: 100*len(d.done) + 50, Quote: "More about " + a.Query + at.ID + "."}}, Seq: 7}, d.err
 	}
 	return Found{Evidence: texts, Seq: 7}, nil
 }
