@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxFound is how many pieces a step brings at most, and hits how many a search asks for.
-	maxFound, hits = 12, 10
+	// maxFound is how many pieces a step brings at most.
+	maxFound = 12
 	// maxNote is how much of what a tool says besides its evidence is kept, in bytes.
 	maxNote = 800
 	// shortQuote is below what a quote is shown with the sentences that it stands in, in bytes: that of a mention is a name.
@@ -50,7 +50,7 @@ func (d *graphDesk) Do(ctx context.Context, a Action, at Evidence) (Found, error
 		return out, err
 	}
 	out.Seq = seq(r)
-	if code != "" || len(r.Evidence) == 0 || a.Name == ActTypes {
+	if code != "" || len(r.Evidence) == 0 {
 		out.Note = llm.Clip(strings.TrimSpace(r.Text), maxNote)
 	}
 	out.Evidence, err = d.pieces(ctx, r.Evidence[:min(len(r.Evidence), maxFound)])
@@ -75,7 +75,7 @@ func call(a Action, at Evidence) (string, map[string]any) {
 	case ActRead:
 		return "read_document", map[string]any{"document": at.Document, "start": at.Start}
 	}
-	return "search", map[string]any{"query": a.Query, "mode": "hybrid", "kinds": []string{"chunk", "relation"}, "limit": hits}
+	return "search", map[string]any{"query": a.Query, "mode": "hybrid", "kinds": []string{"chunk", "relation"}, "limit": maxFound}
 }
 
 // call calls a tool; code is that of its refusal.

@@ -75,6 +75,9 @@ func (r *Researcher) Ask(ctx context.Context, question string) (*Reply, error) {
 	q.words = weigh(contentWords(question), found.Evidence)
 	q.take(found)
 	q.say("search for the question: %s", pieces(len(q.reply.Evidence)))
+	if len(q.reply.Evidence) > 0 && !slices.ContainsFunc(q.reply.Evidence, func(e Evidence) bool { return shareWord(contentWords(question), contentWords(e.Quote)) }) {
+		q.note("none of the evidence has a word of the question: it is what lies nearest by vector")
+	}
 	if r.Caller == nil {
 		q.stop(StopNoModel, r.NoModel)
 	} else if err := q.research(ctx, limited); err != nil {
