@@ -30,8 +30,12 @@ type DocumentListReply struct {
 	Seq       uint64           `json:"seq"`
 	Documents []ListedDocument `json:"documents"`
 	// Total counts the documents of the graph, whatever the prefix.
-	Total int    `json:"total"`
-	Next  string `json:"next,omitempty"`
+	Total int `json:"total"`
+	// TotalUnknown: under limits it is not counted, and Total is 0.
+	TotalUnknown bool `json:"total_unknown,omitempty"`
+	// Outside says in words that nothing is within the limits.
+	Outside string `json:"outside,omitempty"`
+	Next    string `json:"next,omitempty"`
 }
 
 // EntityList asks for the entities by folded name, then id.
@@ -48,8 +52,12 @@ type EntityListReply struct {
 	Seq      uint64            `json:"seq"`
 	Entities []graph.EntityRow `json:"entities"`
 	// Total counts the entities of the type, of types below it too.
-	Total int    `json:"total"`
-	Next  string `json:"next,omitempty"`
+	Total int `json:"total"`
+	// TotalUnknown: under limits it is not counted, and Total is 0.
+	TotalUnknown bool `json:"total_unknown,omitempty"`
+	// Outside says in words that nothing is within the limits.
+	Outside string `json:"outside,omitempty"`
+	Next    string `json:"next,omitempty"`
 }
 
 // RelationList asks for the relations by the folded name of their source, type and target id.
@@ -66,6 +74,10 @@ type RelationListReply struct {
 	Seq       uint64              `json:"seq"`
 	Relations []graph.RelationRow `json:"relations"`
 	// Total counts the relations of the type.
-	Total int    `json:"total"`
-	Next  string `json:"next,omitempty"`
+	Total int `json:"total"`
+	// TotalUnknown: under limits it is not counted, and Total is 0.
+	TotalUnknown bool `json:"total_unknown,omitempty"`
+	// Outside says in words that nothing is within the limits.
+	Outside string `json:"outside,omitempty"`
+	Next    string `json:"next,omitempty"`
 }

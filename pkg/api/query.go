@@ -135,6 +135,8 @@ type SearchReply struct {
 	Hits []Hit  `json:"hits"`
 	// Incomplete says that the filters left too few of the 5,000 nearest vectors of a kind; further ones were not looked at.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// Outside says in words that nothing within the limits of the request was found. Under limits scores are those of the ranks.
+	Outside string `json:"outside,omitempty"`
 }
 
 // Neighbors asks for what stands around an entity.
@@ -168,6 +170,8 @@ type Subgraph struct {
 	Nodes     []graph.EntityRow   `json:"nodes"`
 	Edges     []graph.RelationRow `json:"edges"`
 	Truncated bool                `json:"truncated,omitempty"`
+	// Outside is as that of SearchReply.
+	Outside string `json:"outside,omitempty"`
 }
 
 // EvidenceGet asks for the evidence of an entity, relation by id.
@@ -203,6 +207,10 @@ type DocumentGet struct {
 	// Cursor goes on behind a reply that had a next.
 	Cursor string  `json:"cursor,omitempty"`
 	Within *Within `json:"within,omitempty"`
+	// FromByte leaves out the chunks that end at or before this byte of the text, and MaxChunks those behind so many (0: as many as fit); next then says that there are
+	// more. They are for readers of chunks alone: not with text, items or a cursor.
+	FromByte  int `json:"from_byte,omitempty"`
+	MaxChunks int `json:"max_chunks,omitempty"`
 }
 
 // VersionRow is one version of a document.
@@ -259,10 +267,19 @@ type ItemRow struct {
 	Rule       string   `json:"rule,omitempty"`
 }
 
+// RelationTypesGet asks for the types of relations.
+type RelationTypesGet struct {
+	Within *Within `json:"within,omitempty"`
+}
+
 // RelationTypesReply counts relations by type.
 type RelationTypesReply struct {
 	Seq   uint64         `json:"seq"`
 	Types map[string]int `json:"relation_types"`
+	// Cut: under limits 100,000 documents or relations were looked at, and there are more.
+	Cut bool `json:"cut,omitempty"`
+	// Outside is as that of SearchReply.
+	Outside string `json:"outside,omitempty"`
 }
 
 // Export asks for a page of the export at one pinned sequence: documents by key, chunks by document key and index, entities and

@@ -229,7 +229,7 @@ func (s *Service) endpoints() []bus.Endpoint {
 		endpoint("query", "documents", verb(q.Documents)),
 		endpoint("query", "entities", verb(q.Entities)),
 		endpoint("query", "relations", verb(q.Relations)),
-		endpoint("query", "relation_types", verb(bare(q.RelationTypes))),
+		endpoint("query", "relation_types", verb(q.RelationTypes)),
 		endpoint("query", "stored", verb(q.Stored)),
 		endpoint("query", "records", verb(q.Records)),
 		endpoint("query", "export", verb(q.Export)),

@@ -104,7 +104,10 @@ func New(ask Asker, o Options) *Kit {
 
 // Tools lists them, in a stable order. The context is for those that have to ask what there is; none has to now.
 func (k *Kit) Tools(context.Context) []Tool {
-	list := []Tool{k.searchTool(), k.fetchTool(), k.checkTool()}
+	list := []Tool{k.searchTool(), k.findTool(), k.describeTool(), k.exploreTool(), k.pathTool(), k.typesTool(), k.readTool(), k.fetchTool(), k.checkTool()}
+	if k.candidates {
+		list = append(list, k.candidatesTool())
+	}
 	return list
 }
 

@@ -15,6 +15,7 @@ const (
 	defaultHits = 10
 	maxHits     = 50
 	mostHits    = 100 // that the verb gives, over all pages
+	hiddenHits  = 10  // asked for beyond a page: one says that there is more, others may be hidden
 	modeHybrid  = "hybrid"
 	modeLexical = "lexical"
 )
@@ -74,7 +75,7 @@ func (k *Kit) search(ctx context.Context, t Tool, a searchArgs) (Result, error) 
 	}
 	p := &page{k: k, at: at, limit: limit}
 	req := api.Search{Q: a.Query, Mode: a.Mode, Kinds: a.Kinds, Filters: api.Filters{Labels: a.Labels, Documents: a.Documents, Scope: a.Scope},
-		Limit: min(at.Skip+limit+1, mostHits), Within: k.within}
+		Limit: min(at.Skip+limit+hiddenHits, mostHits), Within: k.within}
 	if at.Mode != "" {
 		req.Mode = at.Mode
 	}
@@ -87,11 +88,13 @@ func (k *Kit) search(ctx context.Context, t Tool, a searchArgs) (Result, error) 
 		p.say("There may be more: too few of the nearest passages passed the filters.")
 	}
 	for _, h := range r.Hits {
-		x, err := hitPiece(h)
+		x, shown, err := hitPiece(h)
 		if err != nil {
 			return Result{}, err
 		}
-		p.add(x)
+		if shown {
+			p.add(x)
+		}
 	}
 	return p.result("Nothing was found. Try other or fewer words, or drop filters."), nil
 }
@@ -112,27 +115,27 @@ func (k *Kit) searched(ctx context.Context, p *page, req api.Search, wish string
 	return r, err
 }
 
-// hitPiece shows a hit.
-func hitPiece(h api.Hit) (piece, error) {
+// hitPiece shows a hit; a relation that somebody decided against is not shown.
+func hitPiece(h api.Hit) (x piece, shown bool, err error) {
 	switch h.Kind {
 	case "entity":
 		var e graph.EntityRow
 		if err := json.Unmarshal(h.Row, &e); err != nil {
-			return piece{}, fmt.Errorf("hit %s: %w", h.ID, err)
+			return piece{}, false, fmt.Errorf("hit %s: %w", h.ID, err)
 		}
-		return entityHit(e, h.Snippet), nil
+		return entityHit(e, h.Snippet), true, nil
 	case "relation":
 		var r graph.RelationRow
 		if err := json.Unmarshal(h.Row, &r); err != nil {
-			return piece{}, fmt.Errorf("hit %s: %w", h.ID, err)
+			return piece{}, false, fmt.Errorf("hit %s: %w", h.ID, err)
 		}
-		return relationPiece(r, 1), nil
+		return relationPiece(r, 1), r.Hidden == "", nil
 	}
 	var c graph.ChunkRow
 	if err := json.Unmarshal(h.Row, &c); err != nil {
-		return piece{}, fmt.Errorf("hit %s: %w", h.ID, err)
+		return piece{}, false, fmt.Errorf("hit %s: %w", h.ID, err)
 	}
-	return chunkPiece(c, c.Start, c.Text), nil
+	return chunkPiece(c, c.Start, c.Text), true, nil
 }
 
 // cited is evidence as results have it.

@@ -15,7 +15,7 @@ func (q *Queries) Citations(ctx context.Context, name string, req api.CitationsG
 	if len(req.IDs) == 0 || len(req.IDs) > api.MaxCitations {
 		return out, badValue("ids has %d ids: give 1 to %d", len(req.IDs), api.MaxCitations)
 	}
-	err := q.with(ctx, name, 0, "", func(v *view) error {
+	err := q.within(ctx, name, 0, "", req.Within, func(v *view) error {
 		b := newBudget()
 		if v != nil {
 			out.Seq = v.sn.Seq()
@@ -74,12 +74,15 @@ func (v *view) citation(id string) (api.Citation, error) {
 	c := api.Citation{ID: id, Status: api.CitationOK, Document: d.key, Title: doc.Meta.Title, Version: ref.Version, Chunk: p.Chunk, Start: p.Start, End: p.End}
 	var stands bool
 	if p.Fact == "" {
+		if !v.sn.showsText() {
+			return gone, nil
+		}
 		stands = ref.Open
 	} else if stands, err = v.factAt(p, ref, &c); err != nil {
 		return gone, err
 	}
 	switch chunk := d.meta.Chunks[ref.Index]; {
-	case !stands && !doc.Open:
+	case !stands && (!doc.Open || v.sn.limited() && v.sn.in.labels != nil): // the fact may be outside
 		return gone, nil
 	case !stands && !ref.Open:
 		return notCited(id, api.CitationSuperseded, whyNewer), nil
@@ -89,13 +92,17 @@ func (v *view) citation(id string) (api.Citation, error) {
 		return gone, nil
 	}
 	c.Kept = !ref.Open
-	return c, v.cite(d, ref.Index, p.Fact == "", &c)
+	err = v.cite(d, ref.Index, &c)
+	return c, err
 }
 
 // cite fills in the texts of a citation that stands.
-func (v *view) cite(d *docView, index int, plain bool, c *api.Citation) (err error) {
+func (v *view) cite(d *docView, index int, c *api.Citation) (err error) {
 	if c.Quote, err = v.slice(d, c.Start, c.End); err != nil {
 		return err
+	}
+	if !v.sn.showsText() {
+		return nil
 	}
 	chunk := d.meta.Chunks[index]
 	if c.Passage, err = v.slice(d, chunk.Start, chunk.End); err != nil {

@@ -38,6 +38,9 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 	if req.Version < 0 {
 		return out, badValue("version is %d: versions count from 1", req.Version)
 	}
+	if part := req.FromByte != 0 || req.MaxChunks != 0; part && (req.Text || req.Items || req.Cursor != "") || min(req.FromByte, req.MaxChunks) < 0 {
+		return out, badValue("from_byte and max_chunks count up from 0, and go without text, items and cursor")
+	}
 	at := documentAt{Version: req.Version}
 	if req.Cursor != "" {
 		if err := decodeCursor(verbDocument, req.Cursor, &at); err != nil {
@@ -47,7 +50,13 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 			return out, badValue("cursor is not one that %s gave", verbDocument)
 		}
 	}
-	err := q.with(ctx, name, at.Seq, req.Offsets, func(v *view) error {
+	if req.Items && req.Within.Any() {
+		return out, badValue("items with within: what was extracted from a document is not shown under limits")
+	}
+	if !req.Within.ShowsText() {
+		return out, api.Errorf(404, "document_not_found", "no document can be read within these limits: labels alone let no running text through")
+	}
+	err := q.within(ctx, name, at.Seq, req.Offsets, req.Within, func(v *view) error {
 		missing := api.Errorf(404, "document_not_found", "no document has the key %q", clip(req.Key))
 		if v == nil {
 			return missing
@@ -94,7 +103,10 @@ func (v *view) document(doc store.Doc, at documentAt, req api.DocumentGet, out *
 	}
 	b := newBudget()
 	b.take(sizeOf(out.Document) + sizeOf(out.Versions) + 1000)
-	full, err := v.documentChunks(d, &at, b, out)
+	for req.FromByte > 0 && at.Chunks < len(d.meta.Chunks) && d.meta.Chunks[at.Chunks].End <= req.FromByte {
+		at.Chunks++
+	}
+	full, err := v.documentChunks(d, &at, req.MaxChunks, b, out)
 	if err == nil && !full && req.Text {
 		full, err = v.documentText(d, &at, b, out)
 	}
@@ -119,8 +131,11 @@ func (v *view) versions(docID string, out *api.DocumentReply) error {
 	return nil
 }
 
-func (v *view) documentChunks(d *docView, at *documentAt, b *budget, out *api.DocumentReply) (full bool, err error) {
+func (v *view) documentChunks(d *docView, at *documentAt, most int, b *budget, out *api.DocumentReply) (full bool, err error) {
 	for at.Chunks < len(d.meta.Chunks) {
+		if most > 0 && len(out.Chunks) == most {
+			return true, nil
+		}
 		row, err := v.chunkRow(d, at.Chunks)
 		if err != nil {
 			return false, err

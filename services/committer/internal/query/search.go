@@ -77,7 +77,7 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 	if bad != nil {
 		return out, bad
 	}
-	err := q.with(ctx, name, req.AsOf, req.Offsets, func(v *view) error {
+	err := q.within(ctx, name, req.AsOf, req.Offsets, req.Within, func(v *view) error {
 		if v == nil {
 			return nil
 		}
@@ -86,11 +86,19 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{},
 			raw: req.Raw, part: map[string]*cluster{}}
 		s.setLabels(req.Filters.Labels)
+		if !v.sn.showsText() {
+			delete(kinds, hitChunk)
+		}
 		if err := q.find(s, req.Mode, kinds, limit); err != nil {
 			return err
 		}
 		out.Incomplete = s.cut
-		return s.fill(limit, &out)
+		if err := s.fill(limit, &out); err != nil {
+			return err
+		}
+		v.ranks(out.Hits)
+		out.Outside = v.nothing(len(out.Hits))
+		return nil
 	})
 	return out, err
 }
@@ -315,7 +323,9 @@ func (s *search) mentionSnippet(id string) (string, error) {
 		if err != nil {
 			return err
 		}
-		out = around(text, span.Start-c.Start, span.End-c.Start)
+		if out = text[span.Start-c.Start : span.End-c.Start]; s.v.sn.showsText() {
+			out = around(text, span.Start-c.Start, span.End-c.Start)
+		}
 		return store.ErrStop
 	})
 	return out, err
