@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,6 +61,10 @@ Without a model the evidence is the answer: what a search for the question finds
 
 func (f *asking) check(question string) error {
 	switch l := f.limits; {
+	case slices.Contains(trimmed(slices.Concat(f.within.Scope, f.within.Documents, f.within.Labels)), ""):
+		return usagef("--scope, --document or --label is empty: give a value, or leave the flag out to see everything")
+	case max(len(f.within.Scope), len(f.within.Documents), len(f.within.Labels)) > api.MaxWithin:
+		return usagef("--scope, --document and --label have at most %d values each", api.MaxWithin)
 	case strings.TrimSpace(question) == "":
 		return usagef("give a question")
 	case len(question) > researcher.MaxQuestion:
@@ -74,6 +79,14 @@ func (f *asking) check(question string) error {
 		return usagef("--max-time is %s: it must be at least %s", l.Time, researcher.MinTime)
 	}
 	return nil
+}
+
+func trimmed(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strings.TrimSpace(s)
+	}
+	return out
 }
 
 func (c *cli) research(ctx context.Context, s *target.Session, f asking, question string) error {

@@ -152,3 +152,8 @@ func get[R any](ctx context.Context, k *Kit, verb string, req any) (R, error) {
 	}
 	return r, nil
 }
+
+// Unreachable is a result for what Call returned as an error: the graph could not be asked.
+func Unreachable(err error) Result {
+	return failure("not_reached", "the graph could not be asked: "+clip(err.Error())+"; try again, or tell the person who runs it", nil)
+}

@@ -3,7 +3,9 @@ package researcher
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/agent"
@@ -14,6 +16,10 @@ import (
 const (
 	// maxFound is how many pieces a step brings at most.
 	maxFound = 12
+	// maxNamed is how many names like a wrong one are said, and maxName how much of each, in bytes.
+	maxNamed, maxName = 5, 80
+	// before is how far before a piece its surroundings begin, in bytes, and maxAround how many chunks they have.
+	before, maxAround = 400, 4
 	// maxNote is how much of what a tool says besides its evidence is kept, in bytes.
 	maxNote = 800
 	// shortQuote is below what a quote is shown with the sentences that it stands in, in bytes: that of a mention is a name.
@@ -38,13 +44,19 @@ func NewDesk(ask agent.Asker, kit *agent.Kit, within *api.Within) Desk {
 
 // Do implements Desk. What a tool refuses is a note.
 func (d *graphDesk) Do(ctx context.Context, a Action, at Evidence) (Found, error) {
+	if a.Name == ActRead {
+		return d.around(ctx, at)
+	}
 	var out Found
-	name, args := call(a, at)
+	name, args := call(a)
 	r, code, err := d.call(ctx, name, args)
 	if a.Name == ActSearch && (code == "no_vectors" || code == "embedder_mismatch") {
 		out.Hindered = "searched by words alone: there are no vectors to search by (" + code + ")"
 		args["mode"] = "lexical"
 		r, code, err = d.call(ctx, name, args)
+	}
+	if err == nil && code == "entity_not_found" && a.Query != "" {
+		return d.named(ctx, a.Query)
 	}
 	if err != nil {
 		return out, err
@@ -57,13 +69,65 @@ func (d *graphDesk) Do(ctx context.Context, a Action, at Evidence) (Found, error
 	return out, err
 }
 
+// named finds the entities whose name is like one that no entity has.
+func (d *graphDesk) named(ctx context.Context, name string) (out Found, err error) {
+	r, code, err := d.call(ctx, "find_entity", map[string]any{"query": name, "limit": maxNamed})
+	if err != nil {
+		return out, err
+	}
+	var said struct {
+		Results []struct{ Name, Type string }
+	}
+	if err := again(r.Data, &said); err != nil {
+		return out, err
+	}
+	if out.Seq, out.Note = seq(r), "no entity has that name"; code == "" && len(said.Results) > 0 {
+		out.Note += "; names like it:"
+		for _, e := range said.Results {
+			out.Note += fmt.Sprintf(" %q (%s)", llm.Clip(e.Name, maxName), e.Type)
+		}
+	}
+	out.Evidence, err = d.pieces(ctx, r.Evidence)
+	return out, err
+}
+
+// around reads the chunks of a document that stand around a piece: the one before, its own, those behind.
+func (d *graphDesk) around(ctx context.Context, at Evidence) (out Found, err error) {
+	raw, err := d.ask.Ask(ctx, "query.document", api.DocumentGet{Key: at.Document, FromByte: max(0, at.Start-before), MaxChunks: maxAround, Within: d.within})
+	var refused *api.Error
+	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		return Found{Note: "the document is not there any more"}, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	var r api.DocumentReply
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return out, fmt.Errorf("the reply of query.document: %w", err)
+	}
+	out.Seq = r.Seq
+	if r.State != "open" {
+		out.Note = "the document was deleted"
+		return out, nil
+	}
+	for _, c := range r.Chunks {
+		out.Evidence = append(out.Evidence, Evidence{
+			ID: api.EvidenceID(api.Cited{Chunk: c.ID, Start: c.Start, End: c.End}), Document: r.Document.Key, Start: c.Start, End: c.End, Quote: c.Text,
+		})
+	}
+	if len(out.Evidence) == 0 {
+		out.Note = "its running text is not to be seen here"
+	}
+	return out, nil
+}
+
 // call is the tool of a step, with its arguments.
-func call(a Action, at Evidence) (string, map[string]any) {
+func call(a Action) (string, map[string]any) {
 	switch a.Name {
 	case ActEntity:
-		return "describe_entity", map[string]any{"query": a.Query}
+		return "describe_entity", map[string]any{"entity": a.Query}
 	case ActRelations:
-		args := map[string]any{"query": a.Query}
+		args := map[string]any{"entity": a.Query}
 		if a.Relation != "" {
 			args["relation_types"] = []string{a.Relation}
 		}
@@ -72,8 +136,6 @@ func call(a Action, at Evidence) (string, map[string]any) {
 		return "find_path", map[string]any{"from": a.From, "to": a.To}
 	case ActTypes:
 		return "list_relation_types", map[string]any{}
-	case ActRead:
-		return "read_document", map[string]any{"document": at.Document, "start": at.Start}
 	}
 	return "search", map[string]any{"query": a.Query, "mode": "hybrid", "kinds": []string{"chunk", "relation"}, "limit": maxFound}
 }
