@@ -38,6 +38,7 @@ type answer struct {
 	Steps []struct {
 		Step                   int
 		Action, Query, Refused string
+		Found                  []int
 	}
 	Tokens    struct{ Prompt, Completion, Limit, Requests int }
 	StoppedBy string `json:"stopped_by"`
@@ -273,4 +274,64 @@ func TestAskExitCodes(t *testing.T) {
 		require.Contains(t, r.stderr, x.said)
 		require.Empty(t, r.stdout)
 	}
+}
+
+// TestAskStepsAndLimits: every step of a model brings what the graph has, and nothing of what the limits leave out.
+func TestAskStepsAndLimits(t *testing.T) {
+	c := allInOne(t)
+	doc := func(key, scope, text string) map[string]any {
+		return map[string]any{"key": key, "text": text, "scope": scope}
+	}
+	job := c.publish("default", map[string]any{"documents": []any{
+		doc("open", "public", "Ada Lovelace worked for Acme Ltd. Acme Ltd is in London."),
+		doc("shut", "secret", "Grace Hopper worked for Acme Ltd. Grace Hopper lives in Arlington."),
+	}})
+	c.await("default", job, api.JobCommitted)
+	steps := []string{
+		`{"action":"types"}`, `{"action":"entity","query":"Grace Hopper"}`, `{"action":"entity","query":"Ada Lovelac"}`, `{"action":"relations","query":"Acme Ltd","relation":"WORKS_FOR"}`,
+		`{"action":"path","from":"Ada Lovelace","to":"Grace Hopper"}`, `{"action":"read","evidence":1}`, `{"action":"search","query":"Arlington"}`,
+		`{"action":"answer","sentences":[],"unanswered":[]}`,
+	}
+	var replies []testkit.ModelReply
+	for _, s := range steps {
+		replies = append(replies, testkit.ModelReply{Content: s})
+	}
+	m := testkit.NewModel(t, testkit.ModelOptions{})
+	ask := func(args ...string) (answer, string) {
+		m.SetReply(testkit.ModelScript(replies...))
+		a, _ := askJSON(t, m, append(args, "Who worked for Acme?", "--nats", c.url)...)
+		require.Equal(t, []any{8, "steps", "the model says that the evidence does not answer it"}, []any{len(a.Steps), a.StoppedBy, a.Why})
+		for i, s := range steps {
+			require.Contains(t, s, `"`+a.Steps[i].Action+`"`)
+			require.Empty(t, a.Steps[i].Refused)
+		}
+		var seen strings.Builder
+		for _, call := range m.Calls()[m.Count()-8:] {
+			seen.WriteString(call.Last())
+		}
+		return a, seen.String()
+	}
+	a, seen := ask()
+	for i, n := range []int{0, 1, 1, 2, 2, 1, 1} {
+		require.GreaterOrEqual(t, len(a.Steps[i].Found), n, "step %d: %s", i+1, steps[i])
+	}
+	require.Contains(t, seen, "WORKS_FOR: 2")
+	require.Contains(t, seen, `names like it: \"Ada Lovelace\" (Person)`)
+	require.Contains(t, seen, `"about":"Grace Hopper WORKS_FOR Acme Ltd"`)
+	for _, limits := range [][]string{{"--scope", "public"}, {"--document", "open"}, {"--scope", "public", "--scope", "other", "--label", "Person", "--label", "Organization"}} {
+		a, seen = ask(limits...)
+		require.Contains(t, seen, "Ada Lovelace worked for Acme Ltd", limits)
+		require.NotEmpty(t, a.Evidence)
+		for _, e := range a.Evidence {
+			require.Equal(t, "open", e.Document, limits)
+		}
+		for _, secret := range []string{"shut", "Hopper worked", "Arlington.", "lives in"} {
+			require.NotContains(t, seen, secret, limits)
+		}
+	}
+	a, seen = ask("--scope", "nobody's")
+	require.Empty(t, a.Evidence)
+	require.NotContains(t, seen, "worked for")
+	require.Contains(t, c.cli(0, "ask", "Who worked for Acme?", "--no-model", "--scope", "nobody's").stdout, "nothing was found in the graph for this question within scope nobody's")
+	require.Contains(t, run(t, "", "ask", "Who?", "--scope", "").stderr, "--scope, --document or --label is empty")
 }

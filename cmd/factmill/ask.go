@@ -110,6 +110,9 @@ func (c *cli) research(ctx context.Context, s *target.Session, f asking, questio
 	if err != nil {
 		return err
 	}
+	if f.within.Any() {
+		answer.Within = &f.within
+	}
 	if c.json {
 		return render.Value(c.out, answer)
 	}

@@ -57,7 +57,11 @@ func (p *printer) without(r *researcher.Reply) {
 		p.f("no answer: %s", r.Why)
 	}
 	if len(r.Evidence) == 0 {
-		p.f("nothing was found in the graph for this question")
+		limits := ""
+		if r.Within.Any() {
+			limits = " within " + r.Within.String()
+		}
+		p.f("nothing was found in the graph for this question%s", limits)
 		return
 	}
 	p.f("the evidence, best first:")

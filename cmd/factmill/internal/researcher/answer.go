@@ -5,6 +5,8 @@ package researcher
 import (
 	"context"
 	"time"
+
+	"github.com/factmill/factmill/pkg/api"
 )
 
 // Why a research ended.
@@ -33,6 +35,8 @@ type Reply struct {
 	Evidence []Evidence `json:"evidence"`
 	Steps    []Step     `json:"steps"`
 	Tokens   Tokens     `json:"tokens"`
+	// Within is what the research was limited to.
+	Within *api.Within `json:"within,omitempty"`
 	// StoppedBy is one of the Stop constants, Why says more of it in words.
 	StoppedBy string `json:"stopped_by"`
 	Why       string `json:"why,omitempty"`

@@ -188,26 +188,34 @@ func seq(r agent.Result) uint64 {
 
 // pieces looks up evidence by its ids, in order. What is not there any more is left out.
 func (d *graphDesk) pieces(ctx context.Context, ids []string) (out []Evidence, err error) {
-	for len(ids) > 0 {
-		raw, err := d.ask.Ask(ctx, "query.citations", api.CitationsGet{IDs: ids, Within: d.within})
+	list, _, err := d.citations(ctx, ids)
+	for _, c := range list {
+		if c.Status == api.CitationOK {
+			out = append(out, piece(c))
+		}
+	}
+	return out, err
+}
+
+// citations says of each id what became of it.
+func (d *graphDesk) citations(ctx context.Context, ids []string) (out []api.Citation, seq uint64, err error) {
+	for len(out) < len(ids) {
+		rest := ids[len(out):]
+		rest = rest[:min(len(rest), api.MaxCitations)]
+		raw, err := d.ask.Ask(ctx, "query.citations", api.CitationsGet{IDs: rest, Within: d.within})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		var r api.CitationsReply
 		if err := json.Unmarshal(raw, &r); err != nil {
-			return nil, fmt.Errorf("the reply of query.citations: %w", err)
+			return nil, 0, fmt.Errorf("the reply of query.citations: %w", err)
 		}
-		if len(r.Citations) == 0 || len(r.Citations) > len(ids) {
-			return nil, fmt.Errorf("query.citations: %d answers to %d ids", len(r.Citations), len(ids))
+		if len(r.Citations) == 0 || len(r.Citations) > len(rest) {
+			return nil, 0, fmt.Errorf("query.citations: %d answers to %d ids", len(r.Citations), len(rest))
 		}
-		for _, c := range r.Citations {
-			if c.Status == api.CitationOK {
-				out = append(out, piece(c))
-			}
-		}
-		ids = ids[len(r.Citations):]
+		out, seq = append(out, r.Citations...), r.Seq
 	}
-	return out, nil
+	return out, seq, nil
 }
 
 // piece is a citation as a piece of evidence: a short quote with the sentences around it.
@@ -242,21 +250,30 @@ func about(c api.Citation) string {
 	return ""
 }
 
-// Check implements Desk.
+// Check implements Desk. It asks what fetch_evidence and check_citations ask, and takes of what they call ok only what an open version says.
 func (d *graphDesk) Check(ctx context.Context, quotes []Quoted) ([]Verdict, uint64, error) {
-	list := make([]agent.Check, len(quotes))
+	ids := make([]string, len(quotes))
 	for i, q := range quotes {
-		list[i] = agent.Check{EvidenceID: q.Evidence, Quote: q.Quote}
+		ids[i] = q.Evidence
 	}
-	said, seq, err := d.kit.CheckCitations(ctx, list)
+	list, seq, err := d.citations(ctx, ids)
 	if err != nil {
 		return nil, 0, err
 	}
-	out := make([]Verdict, len(said))
-	for i, v := range said {
-		out[i] = Verdict{OK: v.OK, Why: v.Status}
-		if v.Why != "" {
-			out[i].Why += ": " + v.Why
+	out := make([]Verdict, len(list))
+	for i, c := range list {
+		switch quote := quotes[i].Quote; {
+		case c.Status != api.CitationOK:
+			out[i].Why = c.Status
+			if c.Why != "" {
+				out[i].Why += ": " + c.Why
+			}
+		case c.Kept:
+			out[i].Why = "kept: no current version of its document says it"
+		case !strings.Contains(c.Quote, quote) && !strings.Contains(c.Passage, quote):
+			out[i].Why = "the quote does not stand in its text now"
+		default:
+			out[i].OK = true
 		}
 	}
 	return out, seq, nil

@@ -76,6 +76,9 @@ func prompt(question string, pieces []Evidence, steps []Step, turn, turns, room 
 	lines := make([][]byte, len(pieces))
 	for _, i := range byNeed(pieces, steps) {
 		e := pieces[i]
+		if e.Kept {
+			continue // it cannot be cited
+		}
 		b, err := line(shownPiece{e.N, e.Document, e.About, llm.Clip(e.Quote, pieceShown)})
 		if err != nil {
 			return "", nil, err

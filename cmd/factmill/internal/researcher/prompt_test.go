@@ -57,7 +57,7 @@ func TestPromptRendering(t *testing.T) {
 
 // TestEvidenceIsData: a piece stands in a line of its own, that holds nothing else, whatever it says.
 func TestEvidenceIsData(t *testing.T) {
-	text, shown, err := prompt("Who?", hostile, nil, 1, 8, maxShown, false)
+	text, shown, err := prompt("Who?", append([]Evidence{{N: 9, Quote: "Kept.", Kept: true}}, hostile...), nil, 1, 8, maxShown, false)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 2, 3}, shown)
 	lines := strings.Split(text, "\n")

@@ -370,3 +370,14 @@ func TestReadAround(t *testing.T) {
 	require.Equal(t, "the model says that the evidence does not answer it", r.Why)
 	require.Len(t, d.done, 2)
 }
+
+// TestKept: what no open version of a document says is neither shown to a model nor cited.
+func TestKept(t *testing.T) {
+	before := texts
+	t.Cleanup(func() { texts = before })
+	texts = []Evidence{{ID: "ev_kept", Document: "gone.txt", Quote: "Ada Lovelace worked for Acme Ltd.", Kept: true}}
+	r, m, _ := research(t, &desk{}, Limits{Steps: 1}, answers(adaText, "1:"+adaSays))
+	require.NotContains(t, m.Calls()[0].Last(), "worked for Acme Ltd")
+	require.Equal(t, []Unsupported{{adaText, "evidence 1 is kept: no current version of its document says it"}}, r.Unsupported)
+	require.Len(t, r.Evidence, 1)
+}
