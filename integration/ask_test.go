@@ -303,7 +303,9 @@ func TestAskStepsAndLimits(t *testing.T) {
 		require.Equal(t, []any{8, "steps", "the model says that the evidence does not answer it"}, []any{len(a.Steps), a.StoppedBy, a.Why})
 		for i, s := range steps {
 			require.Contains(t, s, `"`+a.Steps[i].Action+`"`)
-			require.Empty(t, a.Steps[i].Refused)
+			if len(a.Evidence) > 0 {
+				require.Empty(t, a.Steps[i].Refused)
+			}
 		}
 		var seen strings.Builder
 		for _, call := range m.Calls()[m.Count()-8:] {
@@ -331,7 +333,7 @@ func TestAskStepsAndLimits(t *testing.T) {
 	}
 	a, seen = ask("--scope", "nobody's")
 	require.Empty(t, a.Evidence)
-	require.NotContains(t, seen, "worked for")
+	require.NotContains(t, seen, "Lovelace worked")
 	require.Contains(t, c.cli(0, "ask", "Who worked for Acme?", "--no-model", "--scope", "nobody's").stdout, "nothing was found in the graph for this question within scope nobody's")
 	require.Contains(t, run(t, "", "ask", "Who?", "--scope", "").stderr, "--scope, --document or --label is empty")
 }
