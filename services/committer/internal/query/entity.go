@@ -50,6 +50,9 @@ func (q *Queries) Entity(ctx context.Context, name string, req api.EntityGet) (a
 				return err
 			}
 			rest += part
+			if v.sn.limited() { // what waits for a person is not shown
+				out.Unclear, out.UnclearTotal = nil, 0
+			}
 			for _, m := range c.members {
 				if m.ID != e.ID {
 					ids = append(ids, m.ID)
