@@ -48,7 +48,7 @@ real/ollama: ## build a real Ollama with a small model into .real/ollama (ten mi
 .PHONY: real/milvus
 real/milvus: ## start a real Milvus on 127.0.0.1:19630 and run the suite of vector routes against it (root; make/real/milvus.sh down ends it)
 	./make/real/milvus.sh up
-	FACTMILL_REAL_MILVUS=127.0.0.1:19630 go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
+	FACTMILL_REAL_MILVUS=127.0.0.1:19630 FACTMILL_REAL_MILVUS_SCRIPT=$(CURDIR)/make/real/milvus.sh go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
 
 .PHONY: real/febrl
 real/febrl: ## fetch public record-linkage data into .real/febrl, for eval/resolution (pip; 3 MB)

@@ -65,15 +65,16 @@ var may = map[string][]string{
 	"pkg/fault":        {},
 	"pkg/failpoint":    {},
 	"pkg/schema":       {"pkg/fingerprint"},
-	"pkg/graph":        {"pkg/fingerprint"},
-	"pkg/settings":     {"pkg/fingerprint", "pkg/schema"},
+	"pkg/jsonx":        {},
+	"pkg/graph":        {"pkg/fingerprint", "pkg/jsonx"},
+	"pkg/settings":     {"pkg/fingerprint", "pkg/jsonx", "pkg/schema"},
 	"pkg/schemacache":  {"pkg/schema"},
 	"pkg/patch":        {"pkg/fingerprint", "pkg/graph", "pkg/schema"},
 	"pkg/embed":        {"pkg/fingerprint"},
 	"pkg/embed/ollama": {"pkg/embed"},
 	"pkg/linkage":      {"pkg/fingerprint"},
 	"pkg/llm":          {"pkg/fault"},
-	"pkg/events":       {"pkg/fingerprint", "pkg/graph", "pkg/settings", "pkg/schema"},
+	"pkg/events":       {"pkg/fingerprint", "pkg/graph", "pkg/jsonx", "pkg/settings", "pkg/schema"},
 	"pkg/bundle":       {"pkg/events", "pkg/graph"},
 	"pkg/plan":         {"pkg/fingerprint"},
 	"pkg/api":          {"pkg/events", "pkg/graph", "pkg/patch", "pkg/plan", "pkg/schema"},
@@ -108,6 +109,8 @@ func checkOwn(t *testing.T, path, dir, own string, test bool) {
 		ok := strings.HasPrefix(dir, "cmd/") || strings.HasPrefix(dir, "integration") || strings.HasPrefix(dir, "bench") ||
 			strings.HasPrefix(dir+"/", "services/"+service+"/")
 		require.True(t, ok, "%s imports %s: services never import each other", path, own)
+	case own == "pkg/jsonx/jsontest":
+		require.True(t, test, "%s imports what checks JSON in tests", path)
 	case own == "pkg/testkit":
 		require.True(t, test || strings.HasPrefix(dir, "pkg/testkit") || strings.HasPrefix(dir, "integration") || strings.HasPrefix(dir, "bench"),
 			"%s imports the test kit", path)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/factmill/factmill/pkg/jsonx"
 )
 
 // Header names of the contract.
@@ -45,6 +47,10 @@ func Headers(e Event, source, now, trace string) map[string]string {
 
 // Encode writes an event's body.
 func Encode(e Event) ([]byte, error) {
+	b, ok := write(e)
+	if ok {
+		return b, nil
+	}
 	b, err := json.Marshal(e)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", e.Where(), err)
@@ -62,44 +68,95 @@ func Decode(subject, schema string, body []byte) (Event, error) {
 	if err := checkSchema(s.Kind, schema); err != nil {
 		return nil, err
 	}
-	var e Event
-	switch s.Kind {
-	case KindFound:
-		e = new(Found)
-	case KindLoaded:
-		e = new(Loaded)
-	case KindChunked:
-		e = new(Chunked)
-	case KindStaged:
-		e = new(Staged)
-	case KindExtracted:
-		e = new(Extracted)
-	case KindResolved:
-		e = new(Resolved)
-	case KindEnded:
-		e = new(Ended)
-	case KindSealed:
-		e = new(Sealed)
-	case KindOpened, KindHeld, KindCommitted, KindRollingBack, KindRolledBack:
-		e = new(JobState)
-	case KindCandidate:
-		e = new(CandidateEvent)
-	case KindChange:
-		e = new(Change)
-	case KindAudit:
-		e = new(Audit)
-	case KindDead:
-		e = new(Dead)
-	default:
+	e := empty(s.Kind)
+	if e == nil {
 		return nil, fmt.Errorf("no event travels on %q", subject)
 	}
-	if err := json.Unmarshal(body, e); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", s.Kind, err)
+	if !read(body, e) {
+		e = empty(s.Kind)
+		if err := json.Unmarshal(body, e); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", s.Kind, err)
+		}
 	}
 	if got := e.Where(); got != s {
 		return nil, fmt.Errorf("the body of %s is about %s", subject, got)
 	}
 	return e, nil
+}
+
+// empty is an event of the kind, nil if none is decoded.
+func empty(kind string) Event {
+	switch kind {
+	case KindFound:
+		return new(Found)
+	case KindLoaded:
+		return new(Loaded)
+	case KindChunked:
+		return new(Chunked)
+	case KindStaged:
+		return new(Staged)
+	case KindExtracted:
+		return new(Extracted)
+	case KindResolved:
+		return new(Resolved)
+	case KindEnded:
+		return new(Ended)
+	case KindSealed:
+		return new(Sealed)
+	case KindOpened, KindHeld, KindCommitted, KindRollingBack, KindRolledBack:
+		return new(JobState)
+	case KindCandidate:
+		return new(CandidateEvent)
+	case KindChange:
+		return new(Change)
+	case KindAudit:
+		return new(Audit)
+	case KindDead:
+		return new(Dead)
+	}
+	return nil
+}
+
+// read reads the events that come with every document. False: encoding/json is to read it, into another one.
+func read(body []byte, e Event) bool {
+	switch e := e.(type) {
+	case *Found:
+		return jsonx.Read(body, e, jsonx.Floats, readFound)
+	case *Loaded:
+		return jsonx.Read(body, e, jsonx.Floats, readLoaded)
+	case *Chunked:
+		return jsonx.Read(body, e, jsonx.Floats, readChunked)
+	case *Staged:
+		return jsonx.Read(body, e, jsonx.Floats, readStaged)
+	case *Extracted:
+		return jsonx.Read(body, e, jsonx.Floats, readExtracted)
+	case *Resolved:
+		return jsonx.Read(body, e, jsonx.Floats, readResolved)
+	case *Ended:
+		return jsonx.Read(body, e, jsonx.Floats, readEnded)
+	}
+	return false
+}
+
+// write writes what read reads. False: encoding/json is to write it.
+func write(e Event) ([]byte, bool) {
+	switch e := e.(type) {
+	case *Found:
+		return jsonx.Write(e, appendFound)
+	case *Loaded:
+		return jsonx.Write(e, appendLoaded)
+	case *Chunked:
+		return jsonx.Write(e, appendChunked)
+	case *Staged:
+		return jsonx.Write(e, appendStaged)
+	case *Extracted:
+		return jsonx.Write(e, appendExtracted)
+	case *Resolved:
+		return jsonx.Write(e, appendResolved)
+	case *Ended:
+		return jsonx.Write(e, appendEnded)
+	}
+	return nil, false
 }
 
 func checkSchema(kind, header string) error {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/factmill/factmill/pkg/fingerprint"
+	"github.com/factmill/factmill/pkg/jsonx"
 )
 
 // Scope is the scope labels of a document. In JSON one label is a string, several are a list, none is "".
@@ -42,6 +43,27 @@ func (s *Scope) UnmarshalJSON(b []byte) error {
 	}
 	*s = many
 	return nil
+}
+
+// AppendScope writes v as MarshalJSON does.
+func AppendScope(w *jsonx.Writer, v *Scope) {
+	switch s := *v; len(s) {
+	case 0:
+		w.String("")
+	case 1:
+		w.String(s[0])
+	default:
+		w.Strings(s)
+	}
+}
+
+// ReadScope reads v as UnmarshalJSON does.
+func ReadScope(r *jsonx.Reader, v *Scope) {
+	if r.List() {
+		*v = r.Strings()
+	} else if one := r.String(); one != "" {
+		*v = Scope{one}
+	}
 }
 
 // Meta is what is known of one document version besides its text.

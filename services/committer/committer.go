@@ -116,8 +116,9 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 		return nil, errors.Join(err, st.Close())
 	}
 	s.space = newSpace(cfg, st, s.graphs.Settings, met, deps.Log)
+	s.space.now = deps.Now
 	s.query.WithVectors(s.space.hub).WithNames(s.space)
-	s.links, err = links.New(links.Config{Log: deps.Log}, links.Deps{
+	s.links, err = links.New(links.Config{After: cfg.After, Log: deps.Log}, links.Deps{
 		Store: st, Settings: s.graphs.Settings, Vectors: s.space, Aliases: s.known.Aliases, Known: s.known.Has, Ambiguous: s.ambiguous, Judge: judge{deps.Conn},
 		Committed: s.outbox.Notify, Metrics: deps.Metrics,
 	})

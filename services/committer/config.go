@@ -44,6 +44,8 @@ type Config struct {
 	// MilvusAddress, host:port, of a server that gets a copy of the vectors; empty: none. MilvusCollection begins the names of its collections;
 	// defaults to factmill.
 	MilvusAddress, MilvusCollection string
+	// After is time.After, for tests: the pauses of what follows the commits.
+	After func(time.Duration) <-chan time.Time
 	// PolicyOff leaves all that waits to people, whatever a schema's review section says: for a trail that is replayed and has the decisions of the
 	// policy as records.
 	PolicyOff bool

@@ -102,6 +102,7 @@ type space struct {
 	hub       *vectors.Hub
 	metrics   *vectors.FollowerMetrics
 	log       *slog.Logger
+	now       func() time.Time // nil: time.Now
 
 	mu     sync.Mutex
 	copies map[string]*mirror // by graph; guarded by mu
@@ -215,7 +216,7 @@ func (s *space) mirror(ctx context.Context, graph string) (*mirror, error) {
 		m.end(s.log)
 		delete(s.copies, graph)
 	}
-	c, err := milvus.New(milvus.Config{Address: s.cfg.MilvusAddress, Collection: s.cfg.MilvusCollection, Graph: graph, Embedder: e.Name(), Size: e.Size()})
+	c, err := milvus.New(milvus.Config{Address: s.cfg.MilvusAddress, Collection: s.cfg.MilvusCollection, Graph: graph, Embedder: e.Name(), Size: e.Size(), Now: s.now})
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func (s *space) mirror(ctx context.Context, graph string) (*mirror, error) {
 	sink := vectors.NewCopied(c, s.st, graph, "milvus")
 	m := &mirror{embedder: e.Name(), copy: c, sink: sink, follower: vectors.NewFollower(vectors.FollowerConfig{Graph: graph, Name: "milvus"}, vectors.FollowerDeps{
 		Feed: facts, Texts: facts, Embedder: e, Sink: sink, Memory: memory{s.hub, graph},
-		Metrics: s.metrics, Log: s.log,
+		Metrics: s.metrics, Log: s.log, After: s.cfg.After,
 	})}
 	s.copies[graph] = m
 	if s.start != nil {

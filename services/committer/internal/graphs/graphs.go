@@ -43,7 +43,7 @@ type Graphs struct {
 	now func() time.Time
 
 	mu     sync.Mutex // one change at a time; guards parsed
-	parsed map[string]*schema.Schema
+	parsed map[parsedKey]*schema.Schema
 
 	// Settings are asked for at every name that is compared: they are read once, until they are put.
 	kept     sync.Mutex
@@ -53,7 +53,7 @@ type Graphs struct {
 
 // New makes the desk of graphs over st.
 func New(st *store.Store, now func() time.Time) *Graphs {
-	return &Graphs{st: st, ops: operations.New(st), now: now, parsed: map[string]*schema.Schema{}, pipeline: map[string]settingsRow{}}
+	return &Graphs{st: st, ops: operations.New(st), now: now, parsed: map[parsedKey]*schema.Schema{}, pipeline: map[string]settingsRow{}}
 }
 
 // Create makes a graph with the default schema and settings where it does not exist. Callers hold mu.
@@ -154,18 +154,23 @@ func (g *Graphs) SchemaGet(_ context.Context, name string, req api.SchemaGet) (a
 
 // Schema returns a parsed revision; 0 is the active one.
 func (g *Graphs) Schema(name string, rev uint64) (*schema.Schema, error) {
+	if rev == 0 {
+		active, err := g.active(name)
+		if err != nil {
+			return nil, err
+		}
+		if rev = active; rev == 0 {
+			return schema.Default(), nil
+		}
+	}
+	if s := g.known(name, rev); s != nil {
+		return s, nil
+	}
 	row, err := g.SchemaGet(context.Background(), name, api.SchemaGet{Revision: rev})
 	if err != nil {
 		return nil, err
 	}
-	k := fmt.Sprintf("%s/%d", name, row.Revision)
-	g.mu.Lock()
-	s := g.parsed[k]
-	g.mu.Unlock()
-	if s != nil {
-		return s, nil
-	}
-	s, err = schema.Parse(row.Schema, row.Name, nil)
+	s, err := schema.Parse(row.Schema, row.Name, nil)
 	if err != nil {
 		return nil, fmt.Errorf("schema revision %d of %s: %w", row.Revision, name, err)
 	}
@@ -175,9 +180,21 @@ func (g *Graphs) Schema(name string, rev uint64) (*schema.Schema, error) {
 		clear(g.parsed)
 	}
 	if row.Revision > 0 {
-		g.parsed[k] = s
+		g.parsed[parsedKey{name, row.Revision}] = s
 	}
 	return s, nil
+}
+
+// parsedKey names a revision, which never changes.
+type parsedKey struct {
+	graph    string
+	revision uint64
+}
+
+func (g *Graphs) known(name string, rev uint64) *schema.Schema {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.parsed[parsedKey{name, rev}]
 }
 
 // SchemaHistory answers schema.history.

@@ -126,14 +126,16 @@ func decodeJSON(b []byte, into any) error {
 
 // decodeStated keeps whole numbers whole.
 func decodeStated(b []byte) (Stated, error) {
-	var a Stated
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&a); err != nil {
-		return a, fmt.Errorf("%w: assertions: %w", ErrCorrupt, err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return a, fmt.Errorf("%w: assertions: something after their end", ErrCorrupt)
+	a, ok := readStatedRow(b)
+	if !ok {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		if err := d.Decode(&a); err != nil {
+			return a, fmt.Errorf("%w: assertions: %w", ErrCorrupt, err)
+		}
+		if _, err := d.Token(); err != io.EOF {
+			return a, fmt.Errorf("%w: assertions: something after their end", ErrCorrupt)
+		}
 	}
 	for i := range a.Kept {
 		a.Kept[i].Whole()

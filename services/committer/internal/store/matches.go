@@ -219,7 +219,7 @@ func (t *Txn) unlink(v id) error {
 		return nil
 	}
 	others := map[id]bool{}
-	it, err := t.iter(false)
+	it, err := t.scanner()
 	if err != nil {
 		return err
 	}

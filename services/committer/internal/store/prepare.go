@@ -34,7 +34,7 @@ func (c *DocChange) prepare() (p *prepared, err error) {
 	if p.facts, err = factsOf(p.stated); err != nil {
 		return nil, err
 	}
-	p.row, err = encodeJSON(Stated{Assertions: p.stated, Dropped: c.Dropped})
+	p.row, err = encodeStated(Stated{Assertions: p.stated, Dropped: c.Dropped})
 	return p, err
 }
 
@@ -50,5 +50,5 @@ func (p *prepared) encode(st Stated) ([]byte, error) {
 	if p.row != nil && len(st.Kept) == 0 && len(st.Decided) == 0 {
 		return p.row, nil
 	}
-	return encodeJSON(st)
+	return encodeStated(st)
 }

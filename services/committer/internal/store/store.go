@@ -228,6 +228,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 	}
 	// What holds for level 0 holds for the levels below it. An index in one piece saves a step a look-up; few and larger tables save
 	// opening one for almost every look-up.
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	o.Levels[0] = pebble.LevelOptions{FilterPolicy: bloom.FilterPolicy(10), IndexBlockSize: 1 << 20}
 	for i := range o.TargetFileSizes {
 		o.TargetFileSizes[i] = tableBytes

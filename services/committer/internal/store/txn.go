@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +41,8 @@ type Txn struct {
 	part     uint32            // number of the next part of a posting list
 	events   [][]byte          // outbox rows without their head
 	cands    map[candBatch]*pendingItems
+	flying   *flight           // a batch that is being written beside; nil: none
+	spare    map[string][]byte // empty, for rows
 
 	matched  map[id]map[id]bool // matches in rows, from either side
 	fed      []byte             // entries of the feed, see feedRows
@@ -123,12 +124,15 @@ func (s *Store) begin(g *graphState) (*Txn, error) {
 	return t, nil
 }
 
-// reset empties the write-back cache. Its maps stay as large as they grew: the next batch has as many rows.
+// reset makes an empty write-back cache; the rows of the one before may be flying. Its maps stay as large as they grew: the next batch has
+// as many rows.
 func (t *Txn) reset() {
-	if t.rows == nil {
-		t.rows, t.ents, t.rels = map[string][]byte{}, map[id]*entityAgg{}, map[id]*relationAgg{}
+	if t.rows, t.spare = t.spare, nil; t.rows == nil {
+		t.rows = map[string][]byte{}
 	}
-	clear(t.rows)
+	if t.ents == nil {
+		t.ents, t.rels = map[id]*entityAgg{}, map[id]*relationAgg{}
+	}
 	clear(t.ents)
 	clear(t.rels)
 	t.size = 0
@@ -159,7 +163,15 @@ func (t *Txn) unlock() {
 	t.s.exit()
 }
 
-// iter sees the current sequence and what this commit flushed.
+// scanner is an iterator that sees the current sequence and everything that this commit flushed.
+func (t *Txn) scanner() (*pebble.Iterator, error) {
+	if err := t.settle(); err != nil {
+		return nil, err
+	}
+	return t.iter(false)
+}
+
+// iter sees the current sequence and what this commit flushed, but for what is flying.
 func (t *Txn) iter(fold bool) (*pebble.Iterator, error) {
 	it := &t.its[0]
 	if fold {
@@ -191,6 +203,11 @@ func (t *Txn) closeIters() (err error) {
 func (t *Txn) load(k key) ([]byte, bool, error) {
 	if v, ok := t.rows[string(k)]; ok {
 		return v, len(v) > 0, nil
+	}
+	if f := t.flying; f != nil {
+		if v, ok := f.rows[string(k)]; ok {
+			return v, len(v) > 0, nil
+		}
 	}
 	it, err := t.iter(foldSpace(k))
 	if err != nil {
@@ -289,11 +306,19 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b := t.s.db.NewBatchWithSize(t.size)
-	defer b.Close()
-	if err := t.fill(b, nil); err != nil {
+	if err := t.settle(); err != nil {
 		return err
 	}
+	b := t.s.db.NewBatchWithSize(t.size)
+	defer b.Close()
+	rest, err := t.gather()
+	if err != nil {
+		return err
+	}
+	if err := rest.fill(b, nil); err != nil {
+		return err
+	}
+	t.counted(rest)
 	release, err := t.s.addOps(b, extra)
 	defer release()
 	if err != nil {
@@ -332,6 +357,7 @@ func (t *Txn) Abort() error {
 	if t.ended {
 		return nil
 	}
+	_ = t.settle() // what it wrote, or failed to, is undone
 	err := t.end()
 	if t.batches > 0 {
 		err = errorsJoin(err, t.s.undo(context.Background(), t.g.id, t.current))
@@ -347,7 +373,7 @@ func (t *Txn) Abort() error {
 func (t *Txn) end() error {
 	t.ended = true
 	err := t.closeIters()
-	t.rows, t.ents, t.rels, t.props, t.byProp = nil, nil, nil, nil, nil
+	t.rows, t.spare, t.ents, t.rels, t.props, t.byProp = nil, nil, nil, nil, nil, nil
 	t.post.Reset()
 	for _, no := range t.numbers {
 		t.g.out.release(no)
@@ -356,113 +382,4 @@ func (t *Txn) end() error {
 	delete(t.s.txns, t)
 	t.s.mu.Unlock()
 	return err
-}
-
-// flushIfFull writes the cache at the next sequence, under a journal, when it has grown to its bound.
-func (t *Txn) flushIfFull(ctx context.Context) error {
-	if t.size+t.post.Size() < t.s.opt.BatchBytes {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := t.emitFolds(); err != nil {
-		return err
-	}
-	b := t.s.db.NewBatchWithSize(t.size)
-	defer b.Close()
-	var j journal
-	if err := t.fill(b, &j); err != nil {
-		return err
-	}
-	if err := b.Set(t.journalKey(t.batches).end(), j.row, nil); err != nil {
-		return fmt.Errorf("write journal: %w", err)
-	}
-	t.s.space.relieve()
-	t.bytes += int64(b.Len())
-	t.batches++
-	if err := t.s.apply(b, false); err != nil {
-		return err
-	}
-	t.reset()
-	return t.closeIters()
-}
-
-// journalKey is that of the list of what a batch wrote.
-func (t *Txn) journalKey(batch int) key {
-	return newKey(t.g.id, spaceJournal).u64(t.seq).u32(uint32(batch))
-}
-
-// postingPart is about how large one row of a posting list is.
-const postingPart = 64 << 10
-
-// fill puts the cache into a batch, and its keys into a journal row unless that is nil.
-func (t *Txn) fill(b *pebble.Batch, j *journal) error {
-	set := func(k, v []byte) error {
-		t.written++
-		if len(v) == 0 {
-			t.removed++
-		}
-		base, _, _ := splitRow(k)
-		j.add(k)
-		return setSealed(b, k, base, v)
-	}
-	sorted := make([]string, 0, len(t.rows))
-	for k := range t.rows {
-		sorted = append(sorted, k)
-	}
-	slices.Sort(sorted)
-	var row key
-	for _, k := range sorted {
-		row = append(row[:0], k...).seq(t.seq)
-		if err := set(row, t.rows[k]); err != nil {
-			return err
-		}
-	}
-	next := t.part
-	lists := func(list byte, term string, data []byte, split func([]byte, int) ([][]byte, error)) error {
-		parts, err := split(data, postingPart)
-		if err != nil {
-			return fmt.Errorf("postings of %q: %w", term, err)
-		}
-		for i, p := range parts {
-			k := newKey(t.g.id, spacePosting).byte(list).str(term).u32(t.part + uint32(i)).with(t.seq)
-			if err := set(k, p); err != nil {
-				return err
-			}
-		}
-		next = max(next, t.part+uint32(len(parts)))
-		return nil
-	}
-	if err := t.post.Each(func(term string, data []byte) error { return lists(ListChunks, term, data, lexical.Split) }); err != nil {
-		return err
-	}
-	for term, ids := range t.names {
-		if err := lists(listEntities, term, ids, splitIDs); err != nil {
-			return err
-		}
-	}
-	t.part = next
-	if err := t.feedRows(set); err != nil {
-		return err
-	}
-	if err := t.candFeedRows(set); err != nil {
-		return err
-	}
-	for _, e := range t.events {
-		no := t.g.out.take()
-		t.numbers = append(t.numbers, no)
-		if err := set(outboxKey(t.g.id, no).end(), append(writer(nil).u64(t.seq), e...)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func splitIDs(data []byte, size int) ([][]byte, error) {
-	var out [][]byte
-	for part := range slices.Chunk(data, size/idLen*idLen) {
-		out = append(out, part)
-	}
-	return out, nil
 }

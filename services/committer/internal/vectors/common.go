@@ -62,6 +62,7 @@ type commons struct {
 
 type commonGroup struct {
 	groupKey
+	extra   uint8 // features without a row, at most
 	matrix  matrix
 	parts   []uint32
 	numbers []uint16
@@ -223,8 +224,8 @@ func (x *words) commonPart(ws [][]embed.Feature, squares int32) (uint32, uint8) 
 		return p, uint8(class)
 	}
 	c.known[p] = uint16(len(c.known))
-	rows, extra := rowsOf(x.featuresOf(p))
-	k := groupKey{bar: quarters(root(sq)), extra: extra}
+	rows, again, extra := rowsOf(x.featuresOf(p))
+	k := groupKey{bar: quarters(root(sq)) &^ 3, again: again}
 	i, ok := c.at[k]
 	if !ok {
 		i = len(c.groups)
@@ -232,6 +233,7 @@ func (x *words) commonPart(ws [][]embed.Feature, squares int32) (uint32, uint8) 
 		c.groups = append(c.groups, commonGroup{groupKey: k})
 	}
 	g := &c.groups[i]
+	g.extra = max(g.extra, extra)
 	g.parts = append(g.parts, p)
 	g.numbers = append(g.numbers, c.known[p])
 	g.matrix.add(&rows)
@@ -251,7 +253,7 @@ func (s *search) common() {
 			s.commons[n] = float32(floor)
 		}
 		most = max(most, leastCommon)
-		g.matrix.lanes(&s.counts, 0, s.counts.least(floor, g.extra), func(lane int) {
+		g.matrix.lanes(&s.counts, 0, s.counts.least(floor, g.extra), func(lane, _ int) {
 			p := &x.parts[g.parts[lane]]
 			sum := s.score(p)
 			s.commons[g.numbers[lane]] = float32(max(0, sum) * (1 + 1e-6))
@@ -280,7 +282,9 @@ func (s *search) light(at uint32, p *part, sum float64) {
 
 func (g *commonGroup) bytes() int64 { return 100 + g.matrix.bytes() + int64(cap(g.parts))*6 }
 
-func (g *group) bytes() int64 { return 130 + g.matrix.bytes() + int64(cap(g.parts))*4 }
+func (g *group) bytes() int64 {
+	return 130 + g.matrix.bytes() + int64(cap(g.parts))*4 + int64(cap(g.needs))*16
+}
 
 func (c *commons) bytes() (n int64) {
 	for i := range c.groups {

@@ -323,20 +323,76 @@ func (f *Follower) everything(ctx context.Context, head uint64) error {
 		}
 		after = held[len(held)-1]
 	}
-	for after := (Ref{}); ; {
-		refs, err := f.deps.Feed.All(ctx, after, f.cfg.Batch)
-		if err != nil {
-			return fail(err)
+	after := Ref{}
+	err := f.each(ctx, func(ctx context.Context) (refs []Ref, through uint64, more bool, err error) {
+		refs, err = f.deps.Feed.All(ctx, after, f.cfg.Batch)
+		if len(refs) > 0 {
+			after = refs[len(refs)-1]
+			return refs, 0, true, err
 		}
-		if len(refs) == 0 {
-			break
-		}
-		if err := f.touched(ctx, refs, 0); err != nil {
-			return fail(err)
-		}
-		after = refs[len(refs)-1]
+		return nil, head, false, err
+	})
+	if err != nil {
+		return fail(err)
 	}
-	return f.touched(ctx, nil, head)
+	return nil
+}
+
+// made is a batch that is ready for the sink.
+type made struct {
+	batch Batch
+	tally tally
+	err   error
+}
+
+// each brings the refs of page after page up to date; no ref may be in two of them. While one batch is taken by the sink, the next is loaded
+// and embedded. next gives a page, the position behind it (0: it stays), and whether there are more.
+func (f *Follower) each(ctx context.Context, next func(context.Context) (refs []Ref, through uint64, more bool, err error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ready := make(chan made)
+	var making sync.WaitGroup
+	defer making.Wait()
+	defer cancel()
+	making.Go(func() {
+		defer close(ready)
+		for more := true; more; {
+			var m made
+			var refs []Ref
+			var through uint64
+			if refs, through, more, m.err = next(ctx); m.err == nil {
+				m.batch, m.tally, m.err = f.batch(ctx, refs)
+				m.batch.Position = through
+			}
+			select {
+			case ready <- m:
+			case <-ctx.Done():
+				return
+			}
+			if m.err != nil {
+				return
+			}
+		}
+	})
+	for m := range ready {
+		if m.err != nil {
+			return m.err
+		}
+		if err := f.take(ctx, m.batch, m.tally); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// take gives a batch to the sink and counts it.
+func (f *Follower) take(ctx context.Context, b Batch, t tally) error {
+	if len(b.Upserts)+len(b.Deletes) > 0 || b.Position > 0 {
+		if err := f.deps.Sink.Apply(ctx, b); err != nil {
+			return err
+		}
+	}
+	f.count(b, t)
+	return nil
 }
 
 // touched brings refs up to date, batch by batch; the last one carries the position.
@@ -352,12 +408,9 @@ func (f *Follower) touched(ctx context.Context, refs []Ref, through uint64) erro
 		if len(refs) == 0 {
 			b.Position = through
 		}
-		if len(b.Upserts)+len(b.Deletes) > 0 || b.Position > 0 {
-			if err := f.deps.Sink.Apply(ctx, b); err != nil {
-				return err
-			}
+		if err := f.take(ctx, b, done); err != nil {
+			return err
 		}
-		f.count(b, done)
 		if len(refs) == 0 {
 			return nil
 		}

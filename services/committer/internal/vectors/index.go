@@ -267,10 +267,21 @@ func (x *Index) prepare(items []Item) ([]change, error) {
 	return out, nil
 }
 
+// brief says whether a text may have few enough features to be kept as words: each letter brings several.
+func brief(text string) bool {
+	letters := 0
+	for i := 0; i < len(text) && letters <= maxFeatures; i++ {
+		if c := text[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			letters++
+		}
+	}
+	return letters <= maxFeatures && len(text) <= 8*maxFeatures
+}
+
 // rowOf keeps an item as words where these give its vector, bit for bit, else as numbers.
 func (x *Index) rowOf(it Item) row {
 	r := row{label: it.Label, digest: DigestOf(it.Text), group: x.opt.groupOf(it.Kind, it.Label, it.Text)}
-	if x.opt.Words != nil && len(it.Text) <= 8*maxFeatures {
+	if x.opt.Words != nil && brief(it.Text) {
 		if ws := x.opt.Words(it.Text); featuresIn(ws) <= maxFeatures && slices.Equal(embed.Sum(x.opt.Size, ws...), it.Vector) {
 			r.words = ws
 			return r

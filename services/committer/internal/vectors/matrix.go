@@ -24,19 +24,20 @@ const (
 // rowSet is the rows of a lane.
 type rowSet [matrixRows / 64]uint64
 
-// rowsOf features; extra is how many have none of their own.
-func rowsOf(fs []embed.Feature) (out rowSet, extra uint8) {
+// rowsOf features; again: some came more than once, and extra is how many have no row of their own.
+func rowsOf(fs []embed.Feature) (out rowSet, again bool, extra uint8) {
 	n := 0
 	for _, f := range fs {
 		r := int(f) % firstRows
 		if out[r>>6]&(1<<(r&63)) != 0 {
+			again = true
 			if r = firstRows + int(f)%secondRows; out[r>>6]&(1<<(r&63)) != 0 {
 				n++
 			}
 		}
 		out[r>>6] |= 1 << (r & 63)
 	}
-	return out, uint8(min(math.MaxUint8, n))
+	return out, again, uint8(min(math.MaxUint8, n))
 }
 
 // matrix keeps sets of features, a lane each, turned on its side: a row for each feature, 64 lanes to a number. A query then counts what it has in common
@@ -52,18 +53,30 @@ const (
 	tileLanes = 1 << tileShift
 )
 
-// tile is matrixRows rows of stride numbers: 1, 2, 4 and so on up to 64, which is a full one.
+// tile is rows of stride numbers: 1, 2, 4 and so on up to 64, which is a full one. The secondRows are there once a lane has one.
 type tile struct {
-	bits   []uint64
+	bits   []uint64 // and columns numbers more, so that each row is the beginning of a column
 	stride int
+	used   rowSet // rows that a lane has, or had
 }
+
+// column is a row of a tile, of which stride numbers are the row's.
+type column = [columns]uint64
+
+const columns = tileLanes / 64
+
+func newTile(rows, stride int) []uint64 { return make([]uint64, rows*stride+columns-stride) }
+
+func (t *tile) rows() int { return (len(t.bits) - columns + t.stride) / t.stride }
+
+func (t *tile) has(r uint16) bool { return t.used[r>>6]&(1<<(r&63)) != 0 }
 
 // add makes a lane.
 func (m *matrix) add(rows *rowSet) {
 	lane := m.n
 	m.n++
 	if lane>>tileShift == len(m.tiles) {
-		m.tiles = append(m.tiles, tile{make([]uint64, matrixRows), 1})
+		m.tiles = append(m.tiles, tile{bits: newTile(firstRows, 1), stride: 1})
 	}
 	if t := &m.tiles[lane>>tileShift]; lane%tileLanes>>6 >= t.stride {
 		t.grow()
@@ -72,11 +85,22 @@ func (m *matrix) add(rows *rowSet) {
 }
 
 func (t *tile) grow() {
-	next := make([]uint64, 2*len(t.bits))
-	for r := range matrixRows {
+	rows := t.rows()
+	next := newTile(rows, 2*t.stride)
+	for r := range rows {
 		copy(next[r*2*t.stride:], t.bits[r*t.stride:(r+1)*t.stride])
 	}
 	t.bits, t.stride = next, 2*t.stride
+}
+
+// use makes sure that a row is there.
+func (t *tile) use(r int) {
+	if r >= t.rows() {
+		next := newTile(matrixRows, t.stride)
+		copy(next, t.bits)
+		t.bits = next
+	}
+	t.used[r>>6] |= 1 << (r & 63)
 }
 
 func (m *matrix) set(lane int, rows *rowSet, on bool) {
@@ -86,6 +110,7 @@ func (m *matrix) set(lane int, rows *rowSet, on bool) {
 		for ; word != 0; word &= word - 1 {
 			r := k<<6 + bits.TrailingZeros64(word)
 			if on {
+				t.use(r)
 				t.bits[r*t.stride+at] |= bit
 			} else {
 				t.bits[r*t.stride+at] &^= bit
@@ -105,7 +130,7 @@ func (m *matrix) replace(lane int, rows, last *rowSet) {
 }
 
 func (m *matrix) bytes() int64 {
-	n := int64(cap(m.tiles)) * 32
+	n := int64(cap(m.tiles)) * 128
 	for _, t := range m.tiles {
 		n += int64(len(t.bits)) * 8
 	}
@@ -120,7 +145,7 @@ type counts struct {
 	unit float64
 	top  float64 // the highest weight of a feature
 	// cols is room for lanes: of the parts, and of the names under one of them, which are looked at in between.
-	cols [2][][]uint64
+	cols [2][]*column
 }
 
 // countsOf weights by feature. Those of a text are whole multiples of one number, and the bound is then nearly exact.
@@ -180,12 +205,23 @@ func (c *counts) least(need float64, extra uint8) int {
 	return int(math.Ceil(need/c.unit - 1e-9))
 }
 
-// lanes calls fn with each lane that has least counts or more; room is which of c's is used.
-func (m *matrix) lanes(c *counts, room, least int, fn func(lane int)) {
+// most is what a lane with n counts weighs at most; of least it is the other way round.
+func (c *counts) most(n int, extra uint8) float64 {
+	if extra == math.MaxUint8 {
+		return math.Inf(1)
+	}
+	return (float64(n)+1e-9+float64(len(c.rows)+len(c.down))*2e-6)*c.unit + float64(extra)*c.top + slack
+}
+
+// anyCount is a count that is not known.
+const anyCount = math.MaxInt32
+
+// lanes calls fn with each lane that has least counts or more, and its counts, or anyCount; room is which of c's is used.
+func (m *matrix) lanes(c *counts, room, least int, fn func(lane, n int)) {
 	switch {
 	case least <= 0:
 		for i := range m.n {
-			fn(i)
+			fn(i, anyCount)
 		}
 		return
 	case least > len(c.rows):
@@ -199,28 +235,39 @@ func (m *matrix) lanes(c *counts, room, least int, fn func(lane int)) {
 }
 
 // lanes of a tile, of which n are in use.
-func (t *tile) lanes(c *counts, room, least, first, n int, fn func(lane int)) {
+func (t *tile) lanes(c *counts, room, least, first, n int, fn func(lane, n int)) {
 	cols := c.cols[room][:0]
-	for _, list := range [...][]uint16{c.rows, c.down} {
-		for _, r := range list {
-			cols = append(cols, t.bits[int(r)*t.stride:(int(r)+1)*t.stride])
+	for _, r := range c.rows {
+		if t.has(r) {
+			cols = append(cols, (*column)(t.bits[int(r)*t.stride:]))
+		}
+	}
+	ups := len(cols)
+	if ups < least {
+		return
+	}
+	for _, r := range c.down {
+		if t.has(r) {
+			cols = append(cols, (*column)(t.bits[int(r)*t.stride:]))
 		}
 	}
 	c.cols[room] = cols
-	up, down := cols[:len(c.rows)], cols[len(c.rows):]
+	up, down := cols[:ups], cols[ups:]
 	for j := 0; j<<6 < n; j++ {
 		var a abacus
 		a.add(up, j, 0)
-		in := a.reach(least)
-		if in != 0 && len(down) > 0 {
-			a.add(down, j, math.MaxUint64) // those that the lane does not have
-			in = a.reach(least + len(down))
-		}
+		in, off := a.reach(least), 0
 		if past := n - j<<6; past < 64 {
 			in &= 1<<past - 1
 		}
+		if in != 0 && len(down) > 0 {
+			off = len(down)
+			a.add(down, j, math.MaxUint64) // those that the lane does not have
+			in &= a.reach(least + off)
+		}
 		for ; in != 0; in &= in - 1 {
-			fn(first + j<<6 + bits.TrailingZeros64(in))
+			lane := bits.TrailingZeros64(in)
+			fn(first+j<<6+lane, a.of(lane)-off)
 		}
 	}
 }
@@ -232,11 +279,11 @@ type abacus struct {
 }
 
 // add counts number j of all columns, each bit turned over where turn has one.
-func (a *abacus) add(cols [][]uint64, j int, turn uint64) {
+func (a *abacus) add(cols []*column, j int, turn uint64) {
 	ones, twos, fours := a.ones, a.twos, a.fours
-	i := 0
-	for ; i+8 <= len(cols); i += 8 {
-		b := cols[i : i+8 : i+8]
+	j &= columns - 1
+	for ; len(cols) >= 8; cols = cols[8:] {
+		b := cols[:8:8]
 		a0, a1, a2, a3 := b[0][j]^turn, b[1][j]^turn, b[2][j]^turn, b[3][j]^turn
 		a4, a5, a6, a7 := b[4][j]^turn, b[5][j]^turn, b[6][j]^turn, b[7][j]^turn
 		u := a0 ^ a1
@@ -262,8 +309,8 @@ func (a *abacus) add(cols [][]uint64, j int, turn uint64) {
 		fours ^= u
 		a.eights(carry)
 	}
-	for ; i < len(cols); i++ {
-		carry := cols[i][j] ^ turn
+	for _, col := range cols {
+		carry := col[j] ^ turn
 		ones, carry = ones^carry, ones&carry
 		twos, carry = twos^carry, twos&carry
 		fours, carry = fours^carry, fours&carry
@@ -276,6 +323,15 @@ func (a *abacus) eights(carry uint64) {
 	for k := 0; carry != 0 && k < len(a.high); k++ {
 		a.high[k], carry = a.high[k]^carry, a.high[k]&carry
 	}
+}
+
+// of is the count of a lane.
+func (a *abacus) of(lane int) int {
+	n := a.ones>>lane&1 | a.twos>>lane&1<<1 | a.fours>>lane&1<<2
+	for k, h := range a.high {
+		n |= h >> lane & 1 << (k + 3)
+	}
+	return int(n)
 }
 
 // reach says which counts are least or more.
@@ -317,7 +373,7 @@ func quarters(length float64) uint16 { return uint16(min(math.MaxUint16, length*
 
 // enter puts a name into the bunch of its length.
 func enter(all []bunch, length float64, rest []embed.Feature, at uint32) []bunch {
-	rows, extra := rowsOf(rest)
+	rows, _, extra := rowsOf(rest)
 	k := bunchKey{quarters(length), extra}
 	i, ok := slices.BinarySearchFunc(all, k, func(b bunch, k bunchKey) int {
 		return cmp.Or(cmp.Compare(b.key.quarters, k.quarters), cmp.Compare(b.key.extra, k.extra))

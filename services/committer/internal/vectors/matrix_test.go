@@ -19,8 +19,8 @@ func TestMatrixCountsAsOneByOne(t *testing.T) {
 		for range rapid.IntRange(0, 700).Draw(rt, "steps") {
 			if len(lanes) > 0 && rapid.IntRange(0, 4).Draw(rt, "drop") == 0 {
 				i, last := rapid.IntRange(0, len(lanes)-1).Draw(rt, "lane"), len(lanes)-1
-				rows, _ := rowsOf(lanes[i])
-				end, _ := rowsOf(lanes[last])
+				rows, _, _ := rowsOf(lanes[i])
+				end, _, _ := rowsOf(lanes[last])
 				m.replace(i, &rows, &end)
 				lanes[i] = lanes[last]
 				lanes = lanes[:last]
@@ -28,7 +28,7 @@ func TestMatrixCountsAsOneByOne(t *testing.T) {
 			}
 			fs := rapid.SliceOfN(feature, 0, 12).Draw(rt, "features")
 			lanes = append(lanes, fs)
-			rows, _ := rowsOf(fs)
+			rows, _, _ := rowsOf(fs)
 			m.add(&rows)
 		}
 		c := counts{}
@@ -38,9 +38,9 @@ func TestMatrixCountsAsOneByOne(t *testing.T) {
 		c.rows = rapid.SliceOfN(row, 0, 60).Draw(rt, "rows")
 		c.down = rapid.SliceOfN(row, 0, 20).Draw(rt, "down")
 		for least := range 30 {
-			var want, got []int
+			var want, got [][2]int
 			for i, fs := range lanes {
-				rows, _ := rowsOf(fs)
+				rows, _, _ := rowsOf(fs)
 				n := 0
 				for _, r := range c.rows {
 					n += int(rows[r>>6] >> (r & 63) & 1)
@@ -48,11 +48,14 @@ func TestMatrixCountsAsOneByOne(t *testing.T) {
 				for _, r := range c.down {
 					n -= int(rows[r>>6] >> (r & 63) & 1)
 				}
-				if n >= least || least == 0 {
-					want = append(want, i)
+				switch {
+				case least == 0:
+					want = append(want, [2]int{i, anyCount})
+				case n >= least:
+					want = append(want, [2]int{i, n})
 				}
 			}
-			m.lanes(&c, 0, least, func(i int) { got = append(got, i) })
+			m.lanes(&c, 0, least, func(i, n int) { got = append(got, [2]int{i, n}) })
 			require.Equal(rt, want, got, "least %d", least)
 		}
 	})
@@ -77,10 +80,13 @@ func TestCountsAreABound(t *testing.T) {
 			sum += q.weight[f]
 		}
 		m := matrix{}
-		rows, extra := rowsOf(set)
+		rows, _, extra := rowsOf(set)
 		m.add(&rows)
 		found := false
-		m.lanes(&q.counts, 0, q.counts.least(sum, extra), func(int) { found = true })
+		m.lanes(&q.counts, 0, q.counts.least(sum, extra), func(_, n int) {
+			found = true
+			require.True(rt, n == anyCount || q.counts.most(n, extra) >= sum, "%d counts of %v that weigh %g", n, set, sum)
+		})
 		require.True(rt, found, "%v weigh %g", set, sum)
 	})
 }
@@ -95,7 +101,7 @@ func TestMatrixOfManyTiles(t *testing.T) {
 				fs = append(fs, embed.Feature(f))
 			}
 		}
-		rows, _ := rowsOf(fs)
+		rows, _, _ := rowsOf(fs)
 		return &rows
 	}
 	check := func(n int) {
@@ -105,7 +111,7 @@ func TestMatrixOfManyTiles(t *testing.T) {
 				want++
 			}
 		}
-		m.lanes(&c, 0, 7, func(i int) {
+		m.lanes(&c, 0, 7, func(i, _ int) {
 			got++
 			require.GreaterOrEqual(t, bits.OnesCount(uint(i>>1&0x1ff)), 7)
 		})

@@ -198,6 +198,10 @@ type search struct {
 	words *words
 	group uint64          // any64: all
 	seen  map[uint32]bool // slots in found: most are met under several of their parts
+	// Parts that are to be summed up, some at a time: their memory is then waited for at once.
+	ahead   [16]uint32
+	aheads  int
+	touched byte
 	// What common parts score at most: each, and those of a class over the name's length.
 	commons []float32
 	lower   [kinds]float64
@@ -212,13 +216,52 @@ func (s *search) look(g *group) {
 		}
 		return
 	}
-	need := math.Inf(1)
-	for c, least := range g.least {
-		if !math.IsInf(least, 1) {
-			need = min(need, max(0, s.cut-s.lower[c])*least)
+	least := math.Inf(1)
+	for c, l := range g.least {
+		if !math.IsInf(l, 1) {
+			least = min(least, max(0, s.cut-s.lower[c])*l)
 		}
 	}
-	g.matrix.lanes(&s.counts, 0, s.counts.least(need, g.extra), func(lane int) { s.part(g.parts[lane]) })
+	g.matrix.lanes(&s.counts, 0, s.counts.least(least, g.extra), func(lane, n int) {
+		if d := &g.needs[lane]; s.needed(&d.least, s.counts.most(n, d.extra), rootLow(d.squares)/steps) {
+			s.ahead[s.aheads] = g.parts[lane]
+			if s.aheads++; s.aheads == len(s.ahead) {
+				s.sum()
+			}
+		}
+	})
+	s.sum()
+}
+
+// sum sums up what is ahead. What a part needs lies in three places, far apart in a large index; they are asked for before the first is looked at.
+func (s *search) sum() {
+	ahead := s.ahead[:s.aheads]
+	for _, p := range ahead {
+		pt := &s.words.parts[p]
+		if len(pt.key) > 0 {
+			s.touched += pt.key[0]
+		}
+		if len(pt.light) > 0 {
+			s.touched += pt.light[0].step
+		}
+		if len(pt.posts) > 0 {
+			s.touched += pt.posts[0].extra
+		}
+	}
+	for _, p := range ahead {
+		s.part(p)
+	}
+	s.aheads = 0
+}
+
+// needed says whether a sum may be enough for some of the names of a part, by their least shares in steps of its length.
+func (s *search) needed(least *[kinds]uint8, sum, length float64) bool {
+	for c, step := range least {
+		if cut := s.cut - s.lower[c]; step < math.MaxUint8 && (cut <= 0 || sum >= cut*float64(step)*length) {
+			return true
+		}
+	}
+	return false
 }
 
 // part sums one up, and looks at its names where that is enough.
@@ -249,7 +292,7 @@ func (s *search) list(part uint32, l *list, sum float64) {
 	for i := range l.bunches {
 		c := &l.bunches[i]
 		least := s.counts.least(s.cut*float64(c.key.quarters)/4-sum, c.key.extra)
-		c.matrix.lanes(&s.counts, 1, least, func(lane int) { s.slot(part, sum, c.slots[lane]) })
+		c.matrix.lanes(&s.counts, 1, least, func(lane, _ int) { s.slot(part, sum, c.slots[lane]) })
 	}
 	for i := range l.more {
 		if o := &l.more[i]; s.reaches(o, sum) {

@@ -122,37 +122,51 @@ func anyUnit(seed uint64, size int) []float32 {
 // are cut off.
 func TestCrowdEqualsBruteForce(t *testing.T) {
 	for what, make := range makers {
-		t.Run(what, func(t *testing.T) {
+		t.Run(what+"/common", func(t *testing.T) {
 			setCommonFrom(t, 20)
-			x := openIndex(t)
-			c := crowd.New(11)
-			items := map[Ref]Item{}
-			var b Batch
-			var names []string
-			for i := range 6000 {
-				it := item(i, "A", c.Name(func() string { return make(c) }))
-				items[it.Ref] = it
-				b.Upserts = append(b.Upserts, it)
-				names = append(names, it.Text)
-			}
-			require.NoError(t, x.Apply(t.Context(), b))
-			require.NotEmpty(t, x.shards[shardKey{Entity, "A"}].words.common.known)
-			some, compared := 0, 0
-			for i := range 150 {
-				v := hashed(c.Slip(names[i*7919%len(names)]))
-				drop := []float64{0.8, 0.8, 0.7, 0.55}[i%4]
-				got, stats, err := x.SearchStats(t.Context(), Entity, "A", v, 50, drop)
-				require.NoError(t, err)
-				require.Equal(t, brute(items, Entity, "A", v, 50, drop), got)
-				some += len(got)
-				if drop == 0.8 {
-					compared += stats.Compared
-				}
-			}
-			require.Greater(t, some, 150)
-			require.Less(t, compared/75, 6000/4, "most names are never looked at")
+			w := crowdEqualsBruteForce(t, make)
+			require.NotEmpty(t, w.common.known)
+		})
+		t.Run(what+"/crowded", func(t *testing.T) {
+			was := crowded
+			crowded = 100
+			t.Cleanup(func() { crowded = was })
+			w := crowdEqualsBruteForce(t, make)
+			require.True(t, slices.ContainsFunc(w.parts, func(p part) bool {
+				return slices.ContainsFunc(p.lists, func(l list) bool { return len(l.bunches) > 0 })
+			}), "there are matrices under words")
 		})
 	}
+}
+
+func crowdEqualsBruteForce(t *testing.T, make func(*crowd.Crowd) string) *words {
+	x := openIndex(t)
+	c := crowd.New(11)
+	items := map[Ref]Item{}
+	var b Batch
+	var names []string
+	for i := range 6000 {
+		it := item(i, "A", c.Name(func() string { return make(c) }))
+		items[it.Ref] = it
+		b.Upserts = append(b.Upserts, it)
+		names = append(names, it.Text)
+	}
+	require.NoError(t, x.Apply(t.Context(), b))
+	some, compared := 0, 0
+	for i := range 150 {
+		v := hashed(c.Slip(names[i*7919%len(names)]))
+		drop := []float64{0.8, 0.8, 0.7, 0.55}[i%4]
+		got, stats, err := x.SearchStats(t.Context(), Entity, "A", v, 50, drop)
+		require.NoError(t, err)
+		require.Equal(t, brute(items, Entity, "A", v, 50, drop), got)
+		some += len(got)
+		if drop == 0.8 {
+			compared += stats.Compared
+		}
+	}
+	require.Greater(t, some, 150)
+	require.Less(t, compared/75, 6000/4, "most names are never looked at")
+	return x.shards[shardKey{Entity, "A"}].words
 }
 
 // setCommonFrom for a test, which must not run beside others.

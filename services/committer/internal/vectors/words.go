@@ -28,9 +28,8 @@ const (
 	maxFeatures = 600
 	// steps in 1 of bj / |Vj|: the names of a part are grouped by the least of theirs, rounded down.
 	steps = 16
-	// many names under a part are kept with sketches, and crowded ones in matrices.
-	many    = 8
-	crowded = 1024
+	// many names under a part are kept with sketches.
+	many = 8
 	// A part that frequent names have, has overShare times its share, as long as that leaves the others underShare of theirs.
 	frequent   = 200
 	overShare  = 1.3
@@ -38,6 +37,9 @@ const (
 	// maxRoot is the largest number whose root is in a table.
 	maxRoot = 1<<12 - 1
 )
+
+// crowded is how many names under a part are kept in matrices; tests lower it.
+var crowded = 8192
 
 // sketch of features: one bit for each, by its place modulo 256. Features beyond the bits are counted beside it.
 type sketch [4]uint64
@@ -104,16 +106,28 @@ type post struct {
 
 // groupKey is what parts of one group have in common.
 type groupKey struct {
-	bar   uint16 // about what they need, in quarters rounded down
-	extra uint8  // features without a row
+	bar   uint16 // about what they need, in quarters rounded down, maxBar for more
+	again bool   // a feature comes more than once
 }
+
+// maxBar of a group: few parts need more.
+const maxBar = 24
 
 // group is parts that need about the same.
 type group struct {
 	groupKey
+	extra  uint8          // features without a row, at most
 	least  [kinds]float64 // least share of the length, times that of the part, of names of each class
 	matrix matrix         // empty while there are few
 	parts  []uint32
+	needs  []need // of each part
+}
+
+// need of a part is what of it is looked at before anything else: it lies in order of the lanes.
+type need struct {
+	least   [kinds]uint8
+	extra   uint8
+	squares uint16 // or the highest number
 }
 
 func newWords(size int) *words {
@@ -240,17 +254,17 @@ func (x *words) enter(l *list, p, at uint32) {
 // group enters a part where those are that need about the same.
 func (x *words) group(p uint32) {
 	pt := &x.parts[p]
-	rows, extra := rowsOf(x.featuresOf(p))
+	rows, again, extra := rowsOf(x.featuresOf(p))
 	var least [kinds]float64
-	need := math.Inf(1)
+	bar := math.Inf(1)
 	for c, step := range pt.least {
 		least[c] = math.Inf(1)
 		if step < math.MaxUint8 {
 			least[c] = float64(step) / steps * root(pt.squares) * (1 - 1e-9)
-			need = min(need, least[c]*usual[c])
+			bar = min(bar, least[c]*usual[c])
 		}
 	}
-	k := groupKey{quarters(need), extra}
+	k := groupKey{min(quarters(bar), maxBar), again}
 	i, ok := x.at[k]
 	if !ok {
 		i = len(x.groups)
@@ -258,17 +272,19 @@ func (x *words) group(p uint32) {
 		x.groups = append(x.groups, group{groupKey: k, least: least})
 	}
 	g := &x.groups[i]
+	g.extra = max(g.extra, extra)
 	for c := range least {
 		g.least[c] = min(g.least[c], least[c])
 	}
 	pt.group, pt.place = int32(i), int32(len(g.parts))
 	g.parts = append(g.parts, p)
+	g.needs = append(g.needs, need{pt.least, extra, uint16(min(pt.squares, math.MaxUint16))})
 	switch {
 	case g.matrix.n > 0:
 		g.matrix.add(&rows)
 	case len(g.parts) == fewLanes:
 		for _, p := range g.parts {
-			rows, _ := rowsOf(x.featuresOf(p))
+			rows, _, _ := rowsOf(x.featuresOf(p))
 			g.matrix.add(&rows)
 		}
 	}
@@ -282,13 +298,14 @@ func (x *words) ungroup(pt *part) {
 	g := &x.groups[pt.group]
 	at, last := int(pt.place), len(g.parts)-1
 	if g.matrix.n > 0 {
-		rows, _ := rowsOf(x.featuresOf(g.parts[at]))
-		end, _ := rowsOf(x.featuresOf(g.parts[last]))
+		rows, _, _ := rowsOf(x.featuresOf(g.parts[at]))
+		end, _, _ := rowsOf(x.featuresOf(g.parts[last]))
 		g.matrix.replace(at, &rows, &end)
 	}
 	g.parts[at] = g.parts[last]
 	x.parts[g.parts[at]].place = int32(at)
-	g.parts = g.parts[:last]
+	g.needs[at] = g.needs[last]
+	g.parts, g.needs = g.parts[:last], g.needs[:last]
 }
 
 // postOf makes the entry of a slot under one of its parts.
