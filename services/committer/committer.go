@@ -170,6 +170,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err := s.alone(ctx); err != nil {
 		return err
 	}
+	if err := s.owns(ctx); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	parts := map[string]func(context.Context) error{
 		"stage": func(ctx context.Context) error {
@@ -187,6 +190,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"feed":    s.feed.Run,
 		"numbers": s.numbers,
 		"meters":  s.measure,
+		"waits":   s.measureWaits,
 		"verbs":   s.serve,
 		"writer":  s.sayWriter,
 	}
