@@ -15,6 +15,7 @@ import (
 	"github.com/factmill/factmill/cmd/factmill/internal/researcher"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/llm"
 )
 
@@ -136,7 +137,7 @@ func (c *cli) askedModel(ctx context.Context, s *target.Session, f asking) (mode
 		return "", "", err
 	}
 	if model = r.Settings["ollama.model"]; model == "" {
-		why = "none is configured: name one with --model NAME or ollama.model (ollama.url is " + redacted(c.cfg.Get("ollama.url")) + ")"
+		why = "none is configured: name one with --model NAME or ollama.model (ollama.url is " + bus.Redacted(c.cfg.Get("ollama.url")) + ")"
 	}
 	return model, why, nil
 }
