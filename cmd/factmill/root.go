@@ -128,7 +128,7 @@ func (c *cli) root() *cobra.Command {
 	for group, commands := range map[string][]*cobra.Command{
 		"run":  {c.upCmd(), c.demoCmd(), c.runCmd(), c.serveCmd()},
 		"feed": {c.ingestCmd(), c.updateCmd(), c.deleteCmd(), c.jobsCmd()},
-		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(), c.mcpCmd(),
+		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(), c.askCmd(), c.mcpCmd(),
 			c.documentsCmd(), c.entitiesCmd(), c.factsCmd(), c.exportCmd()},
 		"rule": {c.schemaCmd(), c.extractCmd(), c.settingsCmd(), c.registryCmd(), c.reviewCmd()},
 		"care": {c.doctorCmd(), c.deadLettersCmd(), c.provisionCmd(), c.keysCmd(), c.verifyCmd(), c.backupCmd(), c.restoreCmd(), c.reembedCmd(), c.configCmd(), c.versionCmd()},
