@@ -35,11 +35,21 @@ func TestCandidatesAreNoFacts(t *testing.T) {
 			marks, s.ids = append(marks, id), append(s.ids, id)
 		}
 		s.ids = unlike(s.ids)
+		s.cited = nil
+		for _, k := range s.keys {
+			for _, c := range f.documentAt("g", map[string]any{"key": k, "text": true}).Chunks {
+				for _, id := range s.ids {
+					s.cited = append(s.cited, api.EvidenceID(api.Cited{Fact: id, Chunk: c.ID, Start: c.Start, End: c.End}))
+				}
+			}
+		}
+		s.cited = s.cited[:min(len(s.cited), api.MaxCitations)]
 	}
 	mark()
 	larch, fair := "", ""
 	for k, g := range f.candidateGroups("g", "pending") {
 		switch {
+		case g.Kind != "entity": // relations name them too
 		case strings.Contains(strings.ToLower(k), "larch workshop"):
 			larch = g.Key
 		case strings.Contains(strings.ToLower(k), "maple fair"):

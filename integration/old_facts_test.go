@@ -49,6 +49,7 @@ var notFacts = map[string]string{
 	"replica.export":         "as query.export",
 	"replica.verify":         "as query.verify",
 	"replica.relation_types": "as query.relation_types",
+	"replica.citations":      "as query.citations",
 }
 
 // subject is what a reader asks about.
@@ -57,6 +58,7 @@ type subject struct {
 	ids      []string // of entities and relations
 	entities []string // "Type:name"
 	words    []string
+	cited    []string // evidence ids
 }
 
 // readings are requests that would show a subject if anything did, for each verb that shows facts.
@@ -65,6 +67,7 @@ func readings(s subject) map[string][]any {
 		"query.stats": {nil}, "query.seq": {nil}, "query.relation_types": {nil}, "query.verify": {map[string]any{"schema": true}},
 		"query.documents": {map[string]any{}}, "query.entities": {map[string]any{"limit": 1000}}, "query.relations": {map[string]any{"limit": 1000}},
 		"query.stored": {map[string]any{"keys": s.keys}}, "query.export": {map[string]any{"text": true}},
+		"query.citations": {map[string]any{"ids": s.cited}},
 	}
 	add := func(verb string, req map[string]any) { out[verb] = append(out[verb], req) }
 	for _, k := range s.keys {
@@ -198,8 +201,15 @@ func TestWhatIsGoneIsShownToNobody(t *testing.T) {
 			r := ask[api.SearchReply](f.cluster, g, "query.search", api.Search{Q: "qillan", Mode: "vector", Kinds: []string{"entity"}})
 			return len(r.Hits) > 0
 		})
+		s.cited = nil
+		for _, id := range s.ids {
+			for _, e := range ask[api.EvidenceReply](f.cluster, g, "query.evidence", api.EvidenceGet{ID: id}).Evidence {
+				s.cited = append(s.cited, api.EvidenceID(api.Cited{Fact: id, Chunk: e.Chunk, Start: e.Start, End: e.End}))
+			}
+		}
+		require.Len(t, s.cited, 3)
 		before := f.told(g, s)
-		for _, verb := range []string{"query.search", "query.entity", "query.neighbors", "query.path", "query.evidence", "query.document", "query.entities", "query.relations", "query.export"} {
+		for _, verb := range []string{"query.search", "query.entity", "query.neighbors", "query.path", "query.evidence", "query.document", "query.entities", "query.relations", "query.export", "query.citations"} {
 			require.Positive(t, speaking(before, verb, marks), "%s shows it while it is there", verb)
 		}
 		end(g)
