@@ -185,6 +185,9 @@ func (d *document) prepositional(c *chunk, s *prose.Sentence, a, b *run) {
 			d.join(c, s, a, b, tPerson, tOrganization, d.rs.worksFor, 0.75, "person at organization")
 		}
 		d.join(c, s, a, b, tEvent, tLocation, d.rs.located, 0.75, "event at place")
+		if innerNouns[c.tokens[a.first].Hash] || innerNouns[c.tokens[a.last-1].Hash] {
+			d.join(c, s, a, b, tOrganization, tOrganization, d.rs.partOf, 0.75, "part at organization")
+		}
 	case hashIn, hashNear, hashOn, hashOutside:
 		if c.titled(s, b) {
 			return
@@ -227,6 +230,9 @@ func (d *document) possession(c *chunk, s *prose.Sentence, a, b *run) {
 		return
 	}
 	direct := b.first == a.last+1
+	if !direct && partNouns[c.tokens[a.last+1].Hash] && b.first == a.last+2 {
+		direct = d.isOf(a, tOrganization) && d.isOf(b, tOrganization) // Acme's subsidiary Tidewell
+	}
 	switch {
 	case d.isOf(a, tLocation) && direct:
 		_ = d.join(c, s, b, a, tOrganization, tLocation, d.rs.located, 0.75, "place's organization") ||
@@ -239,8 +245,34 @@ func (d *document) possession(c *chunk, s *prose.Sentence, a, b *run) {
 	}
 }
 
+// partNouns are what an organization calls one that belongs to it.
+var partNouns = map[uint64]bool{
+	prose.Hash("subsidiary"): true, prose.Hash("unit"): true, prose.Hash("division"): true, prose.Hash("affiliate"): true, prose.Hash("arm"): true, prose.Hash("offshoot"): true,
+	prose.Hash("department"): true, prose.Hash("imprint"): true,
+}
+
+// innerNouns name parts of a university or hospital.
+var innerNouns = map[uint64]bool{
+	prose.Hash("faculty"): true, prose.Hash("department"): true, prose.Hash("school"): true, prose.Hash("institute"): true, prose.Hash("centre"): true, prose.Hash("center"): true,
+	prose.Hash("laboratory"): true, prose.Hash("lab"): true, prose.Hash("division"): true, prose.Hash("unit"): true,
+}
+
+// teams are people around one.
+var teams = map[uint64]bool{
+	prose.Hash("team"): true, prose.Hash("group"): true, prose.Hash("lab"): true, prose.Hash("laboratory"): true, prose.Hash("students"): true, prose.Hash("colleagues"): true,
+	prose.Hash("colleague"): true, prose.Hash("office"): true,
+}
+
 // seat reads "Acme's headquarters in Leeds"; i is the word that ended the walk.
 func (d *document) seat(c *chunk, s *prose.Sentence, a, b *run, i int) {
+	next := i + 1
+	if next < b.first && c.tokens[next].Hash == hashThe {
+		next++
+	}
+	if next == b.first && c.tokens[i].Hash == hashAt && i == a.last+2 && teams[c.tokens[i-1].Hash] {
+		d.join(c, s, a, b, tPerson, tOrganization, d.rs.worksFor, 0.75, "person's team at organization")
+		return
+	}
 	if i+1 != b.first || c.tokens[i].Hash != hashIn || i-1 <= a.last || !c.info[i-1].is(placeIn) {
 		return
 	}
@@ -287,7 +319,7 @@ func (d *document) commaJoined(c *chunk, s *prose.Sentence, a, b *run) {
 		}
 		return
 	}
-	if h := c.tokens[a.last+1].Hash; b.first == a.last+2 {
+	if h := c.tokens[a.last+1].Hash; b.first == a.last+2 || b.first == a.last+3 && c.quarter(a.last+2) {
 		switch h {
 		case hashIn, hashNear:
 			_ = d.join(c, s, a, b, tOrganization, tLocation, d.rs.located, 0.75, "organization in place") ||
@@ -327,6 +359,7 @@ func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
 	ph := &d.rs.phrases[m.phrase]
 	switch {
 	case m.first == s.First && ph.elems[0].kind == participle:
+	case m.first == s.First+1 && ph.elems[0].kind == activeVerb && c.tokens[s.First].Hash == hashHaving:
 	case ph.nominal && m.first > s.First && m.first < s.First+4 && c.tokens[s.First].Hash == hashAs: // "As head of sales at Acme, Ann Roe"
 	default:
 		return -1

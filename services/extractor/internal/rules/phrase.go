@@ -14,6 +14,7 @@ const (
 	participle
 	classWord // a word with a flag
 	gapWords  // one to three lower-case words
+	gapName   // a name, with its role or title
 )
 
 // form of a verb that an element lists.
@@ -154,6 +155,8 @@ func (rs *ruleset) parseElem(w string, verbs map[string]forms) elem {
 	switch {
 	case w == "*":
 		return elem{kind: gapWords}
+	case w == "%name":
+		return elem{kind: gapName}
 	case w == "%role":
 		return elem{kind: classWord, class: role | roles}
 	case w == "%place":

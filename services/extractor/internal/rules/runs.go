@@ -52,6 +52,7 @@ var (
 	hashThey       = prose.Hash("they")
 	hashWhich      = prose.Hash("which")
 	hashTheir      = prose.Hash("their")
+	hashHaving     = prose.Hash("having")
 )
 
 const maxRun = 12 // tokens
@@ -236,6 +237,9 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 			return next + 1, head // the Vireo One
 		case c.lower(next) && c.joinedCapital(next):
 			last++ // Abd al-Rahman
+			if !fixed {
+				head = next
+			}
 			continue
 		case t.Is('&') && next+1 < s.Last && c.capital(next+1):
 			last += 2
