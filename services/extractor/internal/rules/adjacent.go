@@ -20,6 +20,8 @@ func (d *document) adjacent(c *chunk) {
 		switch t := &c.tokens[a.last]; {
 		case t.Hash == prose.Possessive:
 			d.possession(c, s, a, b)
+		case (t.Is('\'') || t.Is('’')) && !t.Space && c.tokens[a.last-1].Kind == prose.Word && endsInS(c.word(a.last-1)) && !(a.first > s.First && c.tokens[a.first-1].Kind == prose.Punct && !c.tokens[a.first-1].Is(',')):
+			d.possession(c, s, a, b) // Avon Holdings' unit Tidewell
 		case t.Kind == prose.Word && c.lower(a.last):
 			d.prepositional(c, s, a, b)
 		case t.Is('('):
@@ -185,9 +187,6 @@ func (d *document) prepositional(c *chunk, s *prose.Sentence, a, b *run) {
 			d.join(c, s, a, b, tPerson, tOrganization, d.rs.worksFor, 0.75, "person at organization")
 		}
 		d.join(c, s, a, b, tEvent, tLocation, d.rs.located, 0.75, "event at place")
-		if innerNouns[c.tokens[a.first].Hash] || innerNouns[c.tokens[a.last-1].Hash] {
-			d.join(c, s, a, b, tOrganization, tOrganization, d.rs.partOf, 0.75, "part at organization")
-		}
 	case hashIn, hashNear, hashOn, hashOutside:
 		if c.titled(s, b) {
 			return
@@ -251,12 +250,6 @@ var partNouns = map[uint64]bool{
 	prose.Hash("department"): true, prose.Hash("imprint"): true,
 }
 
-// innerNouns name parts of a university or hospital.
-var innerNouns = map[uint64]bool{
-	prose.Hash("faculty"): true, prose.Hash("department"): true, prose.Hash("school"): true, prose.Hash("institute"): true, prose.Hash("centre"): true, prose.Hash("center"): true,
-	prose.Hash("laboratory"): true, prose.Hash("lab"): true, prose.Hash("division"): true, prose.Hash("unit"): true,
-}
-
 // teams are people around one.
 var teams = map[uint64]bool{
 	prose.Hash("team"): true, prose.Hash("group"): true, prose.Hash("lab"): true, prose.Hash("laboratory"): true, prose.Hash("students"): true, prose.Hash("colleagues"): true,
@@ -298,7 +291,8 @@ func (d *document) based(c *chunk, s *prose.Sentence, i int) {
 				return
 			}
 		}
-		d.join(c, s, b, p, tOrganization, tLocation, d.rs.located, 0.85, "place-based")
+		_ = d.join(c, s, b, p, tOrganization, tLocation, d.rs.located, 0.85, "place-based") ||
+			d.join(c, s, b, p, tPerson, tLocation, d.rs.located, 0.8, "place-based")
 	}
 }
 
@@ -360,6 +354,7 @@ func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
 	switch {
 	case m.first == s.First && ph.elems[0].kind == participle:
 	case m.first == s.First+1 && ph.elems[0].kind == activeVerb && c.tokens[s.First].Hash == hashHaving:
+	case m.first == s.First+1 && c.pastClause(s, m, ph):
 	case ph.nominal && m.first > s.First && m.first < s.First+4 && c.tokens[s.First].Hash == hashAs: // "As head of sales at Acme, Ann Roe"
 	default:
 		return -1
@@ -383,4 +378,25 @@ func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
 		return -1
 	}
 	return -1
+}
+
+// pastClause tells whether "before joining", "after leaving" or "since joining" begins a phrase in a sentence that says what came to pass.
+func (c *chunk) pastClause(s *prose.Sentence, m *match, ph *phrase) bool {
+	if ph.elems[0].kind != activeVerb || m.first <= s.First || s.Question {
+		return false
+	}
+	switch c.tokens[m.first-1].Hash {
+	case hashBefore, hashAfter, hashSince:
+	default:
+		return false
+	}
+	if f, ok := ph.elems[0].find(c.tokens[m.first].Hash); !ok || f != ingForm {
+		return false
+	}
+	for i := s.First; i < s.Last; i++ {
+		if c.lower(i) && c.info[i].flags&(modal|plan|not|ifWord|thwart|say|opinion) != 0 {
+			return false
+		}
+	}
+	return true
 }

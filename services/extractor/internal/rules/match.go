@@ -207,6 +207,10 @@ func (d *document) leftOf(c *chunk, m *match) argument {
 	if ph.adverbial && w.i >= s.First && !c.info[w.i].is(be) && w.beforeVerb() {
 		return a
 	}
+	if c.pastClause(s, m, ph) { // worked for Keel Bank before joining
+		w.conjunction(m)
+		return a
+	}
 	linked := false // a form of "be", a comma or "as" stands before
 	if ph.nominal {
 		w.direct = w.i >= s.First && c.runAt[w.i] > 0

@@ -56,6 +56,7 @@ type phrase struct {
 	elems       []elem
 	nominal     bool // begins with a noun: stands after "is" or a comma
 	bound       bool // nominal, and never straight after a name
+	spans       bool // holds a name, which shorter phrases may be about
 	lack        bool // holds "without": a denial before it makes it true
 	adverbial   bool // begins with a preposition: the subject stands before the verb that it belongs to
 	left, right slot
@@ -133,6 +134,9 @@ func (rs *ruleset) parsePhrase(line string, verbs map[string]forms) (phrase, err
 	}
 	for _, w := range words {
 		p.elems = append(p.elems, rs.parseElem(w, verbs))
+	}
+	for i := range p.elems {
+		p.spans = p.spans || p.elems[i].kind == gapName
 	}
 	k := p.elems[0].kind
 	p.nominal = k == classWord || k == literal

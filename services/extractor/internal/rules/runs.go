@@ -52,6 +52,9 @@ var (
 	hashThey       = prose.Hash("they")
 	hashWhich      = prose.Hash("which")
 	hashTheir      = prose.Hash("their")
+	hashGeneral    = prose.Hash("general")
+	hashAfter      = prose.Hash("after")
+	hashSince      = prose.Hash("since")
 	hashHaving     = prose.Hash("having")
 )
 
@@ -225,7 +228,7 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 			if e.is(role) && !e.is(given) && !c.roleIsSurname(s, first, next) && e.in == 0 && !c.headNext(s, next) {
 				return last, head
 			}
-			if e.is(honorific) && e.in == 0 && !c.info[prev].is(given) {
+			if e.is(honorific) && e.in == 0 && !c.info[prev].is(given) && !(t.Hash == hashGeneral && c.headNext(s, next)) { // Tavelund General Hospital
 				return last, head
 			}
 			last++

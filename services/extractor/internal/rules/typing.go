@@ -430,7 +430,7 @@ func (d *document) typeAsPlace(c *chunk, r *run) {
 	if r.conf >= loneName || n > 3 || r.heading || c.tokens[r.last-1].Shape&(prose.Digit|prose.Mixed) != 0 {
 		return
 	}
-	if k := r.last + 2; k < s.Last && c.tokens[r.last].Is('-') && c.tokens[k-1].Hash == hashBased && (c.runAt[k] > 0 || c.lower(k) && c.info[k].near == tOrganization) {
+	if k := r.last + 2; k < s.Last && c.tokens[r.last].Is('-') && c.tokens[k-1].Hash == hashBased && (c.runAt[k] > 0 || c.lower(k) && (c.info[k].near == tOrganization || c.info[k].is(role))) {
 		r.take(tLocation, 0.85, "place-based")
 		return
 	}

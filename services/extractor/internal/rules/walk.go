@@ -134,7 +134,7 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 	}
 	// "by Ann Roe, who works for": the clause is about the name right before it.
 	after := w.apposed > 0 && w.apposed == run.last || w.relative && (w.relativeAt == run.last || w.relativeAt == run.last+1 && c.tokens[run.last].Is(','))
-	if !after && w.commas == 1 && w.lastComma == w.from && run.last == w.from && run.typ > 0 && len(ph.left.types) > 0 {
+	if !after && w.commas == 1 && w.lastComma == w.from && run.last == w.from && len(ph.left.types) > 0 {
 		after = ph.elems[0].kind == participle // "of the charity Clearwell, based in"
 	}
 	if after && run.typ > 0 && len(ph.left.types) > 0 && w.d != nil && !ph.left.suits(w.d.rs, run.typ) {
@@ -167,7 +167,7 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 			w.i = k - 1
 			w.commas = 2
 			return false
-		} else if !(k > w.s.First && c.lower(k-1) && c.runAt[k+1] > 0 && (endsInS(c.word(k-1)) || c.info[k-1].is(role) && c.runs[c.runAt[k+1]-1].typ == tPerson)) { // two of the engineers, Ann Roe and Bo Berg, work
+		} else if !(k > w.s.First && c.lower(k-1) && c.runAt[k+1] > 0 && (endsInS(c.word(k-1)) || c.roleEnds(w.s, k-1) && c.runs[c.runAt[k+1]-1].typ == tPerson)) { // two of the engineers, Ann Roe and Bo Berg, work
 			w.stop = true
 			return false
 		}
@@ -311,4 +311,17 @@ func (w *walk) conjunction(m *match) {
 // reduced tells whether a clause without its pronoun begins at token i: "based in", "owned by", "maintained by".
 func (d *document) reduced(c *chunk, i int) bool {
 	return i+1 < len(c.tokens) && d.past(c, i) && c.info[i+1].is(prep) && c.lower(i+1)
+}
+
+// roleEnds tells whether a person's work ends at token i: "chief executive", "head of research".
+func (c *chunk) roleEnds(s *prose.Sentence, i int) bool {
+	for n := 0; n < 4 && i >= s.First && c.lower(i) && c.runAt[i] == 0; i, n = i-1, n+1 {
+		if c.info[i].is(role) {
+			return true
+		}
+		if n > 0 && c.info[i].is(finite) || c.info[i].flags&(be|aux|relative|conj|not|det) != 0 {
+			return false
+		}
+	}
+	return false
 }
