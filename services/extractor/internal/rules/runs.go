@@ -170,7 +170,7 @@ func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, headi
 		return i + n
 	}
 	first, honor := i, false
-	for first < s.Last && c.info[first].is(honorific) && d.prefixOf(c, first) == 0 && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) {
+	for first < s.Last && c.info[first].is(honorific) && d.prefixOf(c, first) == 0 && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) && !(c.tokens[first].Hash == hashGeneral && c.info[first+1].in == tOrganization && c.headNext(s, first)) {
 		first, honor = first+1, true
 	}
 	if !c.capital(first) || c.info[first].is(role) && !c.info[first].is(given) && !c.headNext(s, first) {
