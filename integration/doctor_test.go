@@ -91,7 +91,7 @@ func (c *cluster) healthy(t *testing.T) {
 	require.True(t, d.OK)
 	require.Empty(t, d.Findings)
 	require.Empty(t, d.Unchecked)
-	require.Len(t, d.Checked, 12)
+	require.Len(t, d.Checked, 13)
 }
 
 // TestDoctorOnTheAllInOne: nothing is wrong with a healthy one, also while it is empty; then what can go wrong around it.
@@ -102,6 +102,7 @@ func TestDoctorOnTheAllInOne(t *testing.T) {
 	c.healthy(t)
 	require.Contains(t, c.cli(0, "doctor", "--watch", "1s", "--bus.ack_wait", ackWait).stdout, "nothing is wrong at nats://")
 
+	require.Contains(t, doctor(t, 1, "--nats", c.url, "-g", "defualt").named(t, "no_such_graph"), "there is no graph defualt here: nothing was ever put into it (1 graph is there)")
 	d := doctor(t, 3, "--data", c.dir)
 	require.Contains(t, d.named(t, "data_in_use"), "factmill doctor --nats "+c.url)
 	d = doctor(t, 3, "--nats", "nats://"+freeAddress(t))
@@ -168,7 +169,7 @@ func TestDoctorOnSixProcesses(t *testing.T) {
 	c.await("default", job, api.JobCommitted)
 
 	// A user who may not look, and a store that does not have what was announced.
-	require.Contains(t, c.sick(t, "not_checked", "--nkey", filepath.Join(c.keys, "chunker"), "--timeout", "2s").named(t, "not_checked"), "services, store could not be looked at")
+	require.Contains(t, c.sick(t, "not_checked", "--nkey", filepath.Join(c.keys, "chunker"), "--timeout", "2s").named(t, "not_checked"), "nats, streams, services, store, commits could not be looked at")
 	_, err := c.conn.JS.Publish(t.Context(), "factmill.default.change.99", []byte("{}"))
 	require.NoError(t, err)
 	require.Contains(t, c.sick(t, "store_behind").named(t, "store_behind"), "the committer's store is at commit 1 of graph default, and commit 99 was announced")
@@ -231,6 +232,12 @@ func TestDoctorOnSixProcesses(t *testing.T) {
 	c.the("committer").stop(t)
 	d = c.sick(t, "service_missing")
 	require.Contains(t, d.Unchecked, "store: no committer answers")
+	follow := spawn(t, nil, "factmill", "serve", "replica", "--data", t.TempDir(), "--nats", c.url, "--nkey", c.keys, "--bus.ack_wait", ackWait)
+	require.Contains(t, c.sick(t, "replica_not_ready").named(t, "replica_not_ready"), "a read replica is not ready: there is no copy yet: make the copy: no service answers factmill.default.feed.begin")
+	r := run(t, "", "stats", "--replica", "--nats", c.url)
+	require.Equal(t, 3, r.code)
+	require.Contains(t, r.stderr, "this read replica has no copy yet: make the copy: no service answers factmill.default.feed.begin")
+	follow.stop(t)
 
 	c.nats.Shutdown(true)
 	require.Equal(t, []string{"nats_unreachable"}, doctor(t, 3, "--nats", c.url).codes())

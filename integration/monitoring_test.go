@@ -159,6 +159,44 @@ func TestDashboardAndAlerts(t *testing.T) {
 	}
 }
 
+// TestAlertsHaveUnitTests: of each alert alerts_test.yaml has a case in which it fires and one in which it does not. What they come to says
+// promtool (make real/promtool, TestRealAlerts).
+func TestAlertsHaveUnitTests(t *testing.T) {
+	dir := filepath.Join(root, "deploy", "monitoring")
+	rules, err := os.ReadFile(filepath.Join(dir, "alerts.yaml"))
+	require.NoError(t, err)
+	b, err := os.ReadFile(filepath.Join(dir, "alerts_test.yaml"))
+	require.NoError(t, err)
+	var tests struct {
+		RuleFiles []string `yaml:"rule_files"`
+		Tests     []struct {
+			Cases []struct {
+				Alert string `yaml:"alertname"`
+				Fires []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(b, &tests))
+	require.Equal(t, []string{"alerts.yaml"}, tests.RuleFiles)
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, x := range tests.Tests {
+		for _, c := range x.Cases {
+			if len(c.Fires) > 0 {
+				fires[c.Alert] = true
+			} else {
+				silent[c.Alert] = true
+			}
+		}
+	}
+	all := map[string]bool{}
+	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
+		all[m[1]] = true
+	}
+	require.NotEmpty(t, all)
+	require.Equal(t, all, fires)
+	require.Equal(t, all, silent)
+}
+
 // TestMetricsAreDocumented: the table of the page names every metric, and none that there is not.
 func TestMetricsAreDocumented(t *testing.T) {
 	known := newFleet(t, fleetOptions{}).registered()

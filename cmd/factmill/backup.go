@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,7 @@ restore the streams that are still there are read on, and documents that were co
 Who may read a backup reads every document of every graph.`,
 		Example: "  factmill backup /backups/$(date +%F)\n  factmill backup /backups/today --nats nats://graph.example:4222 --json\n  factmill restore /backups/today --data ./graph",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			if err := c.there(); err != nil {
+			if err := cmp.Or(c.checkPlace(), c.there()); err != nil {
 				return err
 			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
@@ -73,6 +74,9 @@ func graphs(b api.Backup) string {
 func (c *cli) backup(ctx context.Context, s *target.Session, to string) (b api.Backup, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return b, errors.Join(usagef("%s is there already: name a directory that is not", to), err)
+	}
+	if err := outside(to, s.Dir); err != nil {
+		return b, err
 	}
 	part := to + ".partial"
 	if err := os.Mkdir(part, 0o700); errors.Is(err, fs.ErrExist) {
@@ -118,6 +122,39 @@ func (c *cli) backup(ctx context.Context, s *target.Session, to string) (b api.B
 		return b, fmt.Errorf("write the backup: %w", err)
 	}
 	return b, nil
+}
+
+// outside refuses a directory for a backup that lies in a data directory: in that of the store, or in any other, as far as that can be seen from
+// here. A volume takes its backups with it when it is lost.
+func outside(to, data string) error {
+	dir, err := filepath.Abs(to)
+	if err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil { // else it is said when it is made
+		dir = filepath.Join(real, filepath.Base(dir))
+	}
+	if real, err := filepath.EvalSymlinks(data); err == nil && data != "" {
+		data = real
+	}
+	for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
+		if up == data || isData(up) {
+			return usagef("%s lies in the data directory %s, and would be lost with it: name a directory outside", to, up)
+		}
+		if up == filepath.Dir(up) {
+			return nil
+		}
+	}
+}
+
+// isData says whether a directory is a data directory: it has a store, and the lock of whoever works on it.
+func isData(dir string) bool {
+	for _, name := range []string{"store", "lock"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func askFor[R any](ctx context.Context, s *target.Session, verb string, req any) (r R, err error) {
@@ -168,6 +205,9 @@ Problems that verify finds end with exit code 1; the directory is there all the 
 			if !cmd.Flags().Changed("data") {
 				return usagef("say where to: --data NEW")
 			}
+			if err := c.refuse("restore makes a directory here, and asks no server: leave it out", []string{"nats.url"}, credentials, encryption); err != nil {
+				return err
+			}
 			return c.restore(ctx, args[0], c.cfg.Get("data"), noVerify)
 		}),
 	}
@@ -175,7 +215,7 @@ Problems that verify finds end with exit code 1; the directory is there all the 
 	return cmd
 }
 
-func (c *cli) restore(ctx context.Context, from, data string, noVerify bool) error {
+func (c *cli) restore(ctx context.Context, from, data string, noVerify bool) (err error) {
 	b, err := backup.Open(from)
 	if errors.Is(err, backup.ErrIncomplete) {
 		return usage(err)
@@ -186,14 +226,17 @@ func (c *cli) restore(ctx context.Context, from, data string, noVerify bool) err
 	if b.Format > committer.StoreFormat {
 		return failf("%s has format %d, this program reads up to %d: restore it with the version that wrote it, or a newer one", from, b.Format, committer.StoreFormat)
 	}
-	if err := os.MkdirAll(data, 0o755); err != nil {
-		return fmt.Errorf("restore: %w", err)
-	}
 	lock, err := target.Acquire(data)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Release() }() // the process ends
+	defer func() {
+		let := lock.Release
+		if _, none := os.Lstat(filepath.Join(data, "store")); err != nil && errors.Is(none, fs.ErrNotExist) {
+			let = lock.Undo // there is no data directory
+		}
+		err = errors.Join(err, let())
+	}()
 	if err := emptyBut(data, "lock", "store.partial"); err != nil {
 		return err
 	}

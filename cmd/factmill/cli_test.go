@@ -87,6 +87,8 @@ func TestMessage(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	require.NoError(t, os.WriteFile(token, []byte("sesame"), 0o600))
 	for _, c := range []struct {
 		args []string
 		want string
@@ -113,6 +115,23 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"config", "--log.level", "loud"}, `log.level is "loud"`},
 		{[]string{"config", "--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
 		{[]string{"up", "--nats", "nats://x"}, "up brings its own NATS"},
+		{[]string{"up", "--nkey", "x"}, "--nkey: up brings its own NATS"},
+		{[]string{"up", "--user", "x", "--password", "y"}, "--user: up brings its own NATS"},
+		{[]string{"up", "--tls-cert", "c.pem"}, "--tls-cert c.pem: a certificate needs its key"},
+		{[]string{"up", "--tls-cert", filepath.Join(dir, "c"), "--tls-key", filepath.Join(dir, "k")}, "--tls-cert " + filepath.Join(dir, "c") + ": no such file"},
+		{[]string{"up", "--replica"}, "--replica: factmill up asks the committer"},
+		{[]string{"settings", "put", "chunker.size=300", "--replica", "--nats", "nats://x"}, "--replica: factmill settings put asks the committer"},
+		{[]string{"stats", "--replica", "--data", dir}, "--replica reads at running services"},
+		{[]string{"stats", "--replica"}, "--replica reads at running services"},
+		{[]string{"stats", "--timeout", "-3s"}, "--timeout is -3s"},
+		{[]string{"stats", "--data", dir, "--nkey", "x"}, "--nkey: --data works embedded"},
+		{[]string{"stats", "--data", dir, "--token-file", token}, "--token-file: --data works embedded"},
+		{[]string{"stats", "--nkey", "x"}, "--nkey: it is for the server of --nats URL"},
+		{[]string{"doctor", "--nats", "nats://x", "--data", dir}, "--nats and --data name two places"},
+		{[]string{"restore", dir, "--data", "x", "--nats", "nats://x"}, "--nats: restore makes a directory here"},
+		{[]string{"review", "undo", "--key", "x"}, "undo takes the record of a decision"},
+		{[]string{"review", "prune", "--key", "x"}, "prune takes criteria"},
+		{[]string{"review", "show", "--key", "a|b", "c"}, "show takes one item"},
 		{[]string{"run", "x", "--nats", "nats://x"}, "run works embedded"},
 		{[]string{"serve", "loader"}, "serve needs a NATS server"},
 		{[]string{"serve", "loadr", "--nats", "nats://x"}, `there is no service "loadr"`},

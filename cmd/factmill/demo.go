@@ -41,6 +41,9 @@ running, for other terminals.`,
 			if c.cfg.Source("nats.url") == "flag" {
 				return usagef("demo works embedded: it does not go with --nats")
 			}
+			if err := c.refuse("demo brings its own NATS and asks nobody for it: leave it out", credentials, encryption); err != nil {
+				return err
+			}
 			dir, err := c.demoDir()
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/bus/embedded"
+	"github.com/factmill/factmill/pkg/bus/rights"
 )
 
 func (c *cli) doctorCmd() *cobra.Command {
@@ -43,31 +45,41 @@ func (c *cli) doctor(ctx context.Context, cmd *cobra.Command, watch, old time.Du
 	if watch <= 0 || old <= 0 {
 		return usagef("--watch and --old must be more than nothing")
 	}
+	if err := c.checkPlace(); err != nil {
+		return err
+	}
 	if f := c.nothing(); f != nil {
 		return c.diagnosed(doctor.Report{Graph: c.graph, Findings: []doctor.Finding{*f}}, exitUnreachable)
 	}
 	o := c.target(cmd)
 	o.Wait = target.WaitAll
+	var greeting atomic.Pointer[string]
+	o.Greeting = func(line string) { greeting.Store(&line) }
 	s, err := target.Open(ctx, o)
 	if err != nil {
-		f := unopened(err)
+		f := c.unopened(err)
 		if f == nil || ctx.Err() != nil {
 			return err
 		}
 		return c.diagnosed(doctor.Report{Graph: c.graph, Findings: []doctor.Finding{*f}}, exitUnreachable)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	at := ""
-	switch {
-	case s.Embedded:
-		at = " --data " + s.Dir
-	case c.cfg.Get("nats.url") != "":
-		at = " --nats " + bus.Redacted(c.cfg.Get("nats.url"))
+	at, as := c.at(), c.atAs
+	if s.Embedded && c.given["data"] == "" {
+		at = " --data " + quoted(s.Dir) + at
 	}
-	r := doctor.Examine(ctx, doctor.Options{
-		Conn: s.Conn, Embedded: s.Embedded, Graph: c.graph, Where: s.Where, Config: c.cfg, Environ: c.env, Services: namesOf(builders), Version: version, At: at,
+	if c.cfg.Get("nats.nkey") == "" {
+		as = func(string) string { return at }
+	}
+	do := doctor.Options{
+		Conn: s.Conn, Embedded: s.Embedded, Graph: c.graph, Where: s.Where, Config: c.cfg, Environ: c.env, Services: namesOf(builders), Version: version, At: at, As: as,
+		Needs: func(subject string, subscribe bool) string { return needed(rights.Needs(subject, subscribe)) },
 		Watch: watch, Old: old, Now: c.now,
-	})
+	}
+	if line := greeting.Load(); line != nil {
+		do.Greeting = *line
+	}
+	r := doctor.Examine(ctx, do)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -95,7 +107,11 @@ func (c *cli) nothing() *doctor.Finding {
 }
 
 // unopened is the finding of a place that cannot be looked at; nil for errors that are none.
-func unopened(err error) *doctor.Finding {
+func (c *cli) unopened(err error) *doctor.Finding {
+	var bad *bus.BadOption
+	if errors.As(err, &bad) { // wrong usage
+		return nil
+	}
 	f := &doctor.Finding{Severity: doctor.Error, What: err.Error(), Why: "nothing can be looked at"}
 	var held *target.InUse
 	switch {
@@ -104,12 +120,19 @@ func unopened(err error) *doctor.Finding {
 		f.Mend = "wait for it, or stop it"
 		if held.By != nil && held.By.URL != "" {
 			f.Mend = "factmill doctor --nats " + held.By.URL
+			if held.By.CA != "" {
+				f.Mend += " --tls-ca " + quoted(held.By.CA)
+			}
+			if held.By.Token != "" {
+				f.Mend += " --token-file FILE"
+			}
 		}
 	case errors.Is(err, bus.ErrRefused):
-		f.Code, f.Why, f.Mend = "nats_refused", "without the right credentials nothing can be asked", "give --nats.creds, --nats.nkey or --nats.token"
+		f.Code, f.Why, f.Mend = "nats_refused", "without the right credentials nothing can be asked", "factmill doctor"+c.at()+", with the --nkey, --creds or --token-file that the server knows"
 	case errors.Is(err, bus.ErrUnreachable), errors.Is(err, target.ErrNoAnswer):
 		f.Code, f.Why, f.Mend = "nats_unreachable", "every service and every command works over NATS", "start it (factmill up, or nats-server -js), or name another with --nats"
-	case errors.Is(err, embedded.ErrPortTaken), errors.Is(err, app.ErrConfig), errors.Is(err, context.Canceled):
+	case errors.Is(err, embedded.ErrPortTaken), errors.Is(err, app.ErrConfig), errors.Is(err, context.Canceled), errors.Is(err, target.ErrAddress),
+		errors.Is(err, target.ErrBothTargets):
 		return nil
 	default:
 		f.Code, f.Mend = "cannot_open", "factmill restore from a backup, or the version that wrote it"

@@ -20,7 +20,7 @@ refer), --items every item that was found in it and what became of it.`,
 		}, render.Document),
 	}
 	f := cmd.Flags()
-	f.IntVar(&req.Version, "version", 0, "this version `number` (default: the open one, else the last)")
+	f.IntVar(&req.Version, "version", 0, "this version `number` (default: the open one; a deleted document shows what it said only by version)")
 	f.BoolVar(&req.Text, "text", false, "with the text")
 	f.BoolVar(&req.Items, "items", false, "with every item that was found")
 	f.StringVar(&req.Offsets, "offsets", "", "count offsets in `bytes`, runes or utf16")

@@ -73,15 +73,18 @@ func exitCode(err error) int {
 		door    *events.Refusal
 		badFile *schema.Error
 		inUse   *target.InUse
+		bad     *bus.BadOption
 	)
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &c):
 		return c.code
+	case errors.As(err, &bad):
+		return exitUsage
 	case errors.As(err, &inUse):
 		return exitUnreachable
-	case errors.As(err, &badFile), errors.As(err, &door), errors.Is(err, target.ErrAddress), errors.Is(err, embedded.ErrPortTaken),
+	case errors.As(err, &badFile), errors.As(err, &door), errors.Is(err, target.ErrAddress), errors.Is(err, target.ErrBothTargets), errors.Is(err, embedded.ErrPortTaken),
 		errors.Is(err, app.ErrConfig):
 		return exitUsage
 	case errors.As(err, &refused):
@@ -223,6 +226,7 @@ func (c *cli) report(ctx context.Context, cmd string, args []string, err error) 
 	if !c.ran {
 		code, help = exitUsage, cmd+" --help"
 	}
+	err = c.explained(err)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err, code = cmp.Or(others(err), errors.New("interrupted")), exitFailed
 	}

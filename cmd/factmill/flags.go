@@ -55,6 +55,20 @@ func (c *cli) keyFlag(f *pflag.FlagSet, flag, key, help string) {
 	f.String(flag, "", help)
 }
 
+// ownFlags makes flags of the connection a command's own: its help shows them among its flags, with what they mean there. What is not among them
+// the command refuses, and its help leaves out.
+func (c *cli) ownFlags(cmd *cobra.Command, help map[string]string) {
+	f := cmd.Flags()
+	for _, s := range short {
+		text, ok := help[s.flag]
+		if ok && text == "" {
+			text = s.help
+		}
+		c.keyFlag(f, s.flag, s.key, text)
+		f.Lookup(s.flag).Hidden = !ok
+	}
+}
+
 // load reads the configuration: defaults, file, environment, flags.
 func (c *cli) load(cmd *cobra.Command) error {
 	set := map[string]string{}
@@ -70,6 +84,7 @@ func (c *cli) load(cmd *cobra.Command) error {
 		}
 		set[key], by[key] = f.Value.String(), f.Name
 	})
+	c.given = by
 	if err != nil {
 		return err
 	}

@@ -3,44 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/pkg/events"
 	"github.com/factmill/factmill/pkg/schema"
 )
-
-// at is how a hint's command reaches the place where this one works: the flags that this one was given. Commands find what comes
-// from the environment or the file by themselves.
-func (c *cli) at() string {
-	out := ""
-	if c.cfg != nil {
-		if c.cfg.Source("nats.url") == "flag" {
-			out += " --nats " + quoted(redacted(c.cfg.Get("nats.url")))
-		}
-		if c.cfg.Source("data") == "flag" {
-			out += " --data " + quoted(c.cfg.Get("data"))
-		}
-	}
-	if c.graph != "" && c.graph != events.DefaultGraph {
-		out += " --graph " + c.graph
-	}
-	return out
-}
-
-// redacted hides the passwords of server addresses.
-func redacted(addresses string) string {
-	list := strings.Split(addresses, ",")
-	for i, a := range list {
-		if u, err := url.Parse(strings.TrimSpace(a)); err == nil && u.User != nil {
-			list[i] = u.Redacted()
-		}
-	}
-	return strings.Join(list, ",")
-}
 
 // quoted makes one word of s for a shell.
 func quoted(s string) string {

@@ -109,5 +109,6 @@ func TestTokenIsHidden(t *testing.T) {
 	}
 	code, _, errs := called(t, nil, "config", "--token-file", filepath.Join(t.TempDir(), "none"))
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, errs, "nats.token_file")
+	require.Contains(t, errs, "--token-file ")
+	require.Contains(t, errs, "none: no such file or directory")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,10 @@ func (c *cli) provisionCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "provision", Short: "Plan and make the streams and consumers", Args: noArgs,
 		Long: `Compare the streams, consumers and buckets that Factmill uses with what the NATS server has, and print the plan: what would be
-made or changed, field by field. --apply carries it out. Services refuse to start while what they rely on differs.`,
+made or changed, field by field. --apply carries it out. Services refuse to start while what they rely on differs.
+
+It works where every command does, and says where that was: at --nats URL, in the account of its user (with the keys of 'factmill keys' that
+is --nkey seeds/provision); without, in the data directory, whose streams 'factmill up' keeps right by itself.`,
 		Example: `  factmill provision --nats nats://127.0.0.1:4222
   factmill provision --nats nats://127.0.0.1:4222 --replicas 3 --apply`,
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -39,7 +43,7 @@ made or changed, field by field. --apply carries it out. Services refuse to star
 						return err
 					}
 				}
-				return c.showPlan(steps, apply)
+				return c.showPlan(steps, apply, siteOf(ctx, s))
 			})
 		}),
 	}
@@ -49,9 +53,50 @@ made or changed, field by field. --apply carries it out. Services refuse to star
 	return cmd
 }
 
-func (c *cli) showPlan(steps []bus.Step, applied bool) error {
+// site is whose streams a plan is about.
+type site struct {
+	Where   string `json:"where"`
+	Account string `json:"account,omitempty"`
+	Domain  string `json:"domain,omitempty"`
+}
+
+// siteOf asks the server for the account and the JetStream domain; one that does not tell is no reason to fail.
+func siteOf(ctx context.Context, s *target.Session) site {
+	at := site{Where: s.Where}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var user struct {
+		Data struct {
+			Account string `json:"account"`
+		} `json:"data"`
+	}
+	if s.Conn.Request(ctx, bus.UserInfoSubject, nil, &user) == nil {
+		at.Account = user.Data.Account
+	}
+	var js struct {
+		Domain string `json:"domain"`
+	}
+	if s.Conn.Request(ctx, bus.AccountInfoSubject, nil, &js) == nil {
+		at.Domain = js.Domain
+	}
+	return at
+}
+
+// String is the site in words.
+func (p site) String() string {
+	out := "at " + render.Line(p.Where)
+	if p.Account != "" {
+		out += ", account " + render.Line(p.Account)
+	}
+	if p.Domain != "" {
+		out += ", domain " + render.Line(p.Domain)
+	}
+	return out
+}
+
+func (c *cli) showPlan(steps []bus.Step, applied bool, at site) error {
 	if c.json {
-		return render.Value(c.out, map[string]any{"steps": steps, "applied": applied})
+		return render.Value(c.out, map[string]any{"steps": steps, "applied": applied, "where": at.Where, "account": at.Account, "domain": at.Domain})
 	}
 	t := render.NewTable("ACTION", "KIND", "NAME", "DIFFERENCE")
 	todo := 0
@@ -71,8 +116,8 @@ func (c *cli) showPlan(steps []bus.Step, applied bool) error {
 	case applied:
 		last += " put right"
 	default:
-		last += "; --apply puts them right"
+		last += "; factmill provision --apply" + c.at() + " puts them right"
 	}
-	_, err := fmt.Fprintln(c.out, last)
+	_, err := fmt.Fprintf(c.out, "%s (%s)\n", last, at)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -105,9 +106,9 @@ func listRequest(r api.ReviewList, state string) (map[string]any, error) {
 
 func (c *cli) reviewShowCmd() *cobra.Command {
 	var plain bool
-	var document string
+	var document, id, key string
 	cmd := &cobra.Command{
-		Use: "show ID|KEY", Short: "Show one item whole", Args: cobra.ExactArgs(1),
+		Use: "show (ID|KEY | --id ID | --key KEY)", Short: "Show one item whole", Args: cobra.MaximumNArgs(1),
 		Long: `Show one item with its evidence in context, other places that say the same, its revision, and the plan of its approval, whose fingerprint a decision
 quotes; a match with both entities and what was decided; a conflict with the evidence of each value apart; a stale fact with what was said and
 who else says it; a held job ('job|j42') with all that it would do and what was read out of its documents. A key has bars:
@@ -117,10 +118,14 @@ On a terminal it has three panes: the text with the span marked, the item, and t
 from 100 columns on. --plain shows it as elsewhere.`,
 		Example: "  factmill review show 'entity|instrument|larch spectrograph'\n  factmill review show 6a0f… --plain",
 		RunE: ask(c, "review.show", func(_ *cobra.Command, args []string) (any, error) {
-			if strings.Contains(args[0], "|") {
-				return api.ReviewShow{Key: args[0], Document: document}, nil
+			given := slices.DeleteFunc(append(args, id, key), func(s string) bool { return s == "" })
+			switch {
+			case len(given) != 1:
+				return nil, errors.New("show takes one item: an id or a key, as review list --json has them")
+			case key != "" || id == "" && strings.Contains(given[0], "|"):
+				return api.ReviewShow{Key: given[0], Document: document}, nil
 			}
-			return api.ReviewShow{ID: args[0], Document: document}, nil
+			return api.ReviewShow{ID: given[0], Document: document}, nil
 		}, func(w io.Writer, r api.ReviewShowReply) error {
 			if width, ok := screen(w); ok && !plain {
 				return errors.Join(panes.Render(w, panes.Of(r), width, 0), c.howToDecide(w, r))
@@ -129,6 +134,8 @@ from 100 columns on. --plain shows it as elsewhere.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&plain, "plain", false, "no panes, on a terminal too")
+	cmd.Flags().StringVar(&id, "id", "", "show the item of this `id`, as the argument does")
+	cmd.Flags().StringVar(&key, "key", "", "show the item of this `key`, as the argument does")
 	cmd.Flags().StringVar(&document, "document", "", "of a held job: the items of the document of this `key`")
 	return cmd
 }

@@ -79,7 +79,7 @@ func (c *cli) reviewPruneCmd() *cobra.Command {
 		Use: "prune [--rejected] [--pending-older-than-days N] [--pending-below-count N] [--apply]", Short: "Forget candidates", Args: noArgs,
 		Long: `Forget candidates, so that a later reading may propose them again: rejected ones, pending ones of which nothing was seen for some days,
 pending ones that were seen less than so often. What meets one of the criteria goes; approved ones never do. Without --apply it shows
-what would go.`,
+what would go. It takes criteria, no single items: 'factmill review undo RECORD' forgets one rejection.`,
 		Example: "  factmill review prune --pending-older-than-days 90 --pending-below-count 2\n  factmill review prune --rejected --apply",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			req := map[string]any{"rejected": rejected, "apply": apply}
@@ -110,5 +110,6 @@ what would go.`,
 	f.IntVar(&count, "pending-below-count", 0, "pending ones that were seen less `often`")
 	f.BoolVar(&apply, "apply", false, "forget them; without it, show them")
 	c.whoFlags(cmd, &d)
+	ifUnknown(cmd, "prune takes criteria: factmill review reject --key KEY decides a single one, factmill review undo RECORD forgets one rejection")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/user"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -227,7 +228,9 @@ func (c *cli) reviewUndoCmd() *cobra.Command {
 		Use: "undo RECORD", Short: "Take a decision back", Args: cobra.ExactArgs(1),
 		Long: `Take back the decision of an audit record, which approve, reject, review show and review audit name. A match is again what the
 comparison found, a conflict what was decided before. The records of a rejected candidate are forgotten, as by prune: a later reading may propose it again; an approval is not
-taken back, reject the candidate instead. Taking back is recorded too; a decision that a later one replaced cannot be taken back.`,
+taken back, reject the candidate instead. Taking back is recorded too; a decision that a later one replaced cannot be taken back.
+
+It takes the record, not an item: 'factmill review audit --item KEY' lists the records of one.`,
 		Example: "  factmill review undo 0f3c… --reason 'wrong pair'",
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			m := map[string]any{"decision": args[0]}
@@ -238,5 +241,16 @@ taken back, reject the candidate instead. Taking back is recorded too; a decisio
 		}),
 	}
 	c.whoFlags(cmd, &d)
+	ifUnknown(cmd, "undo takes the record of a decision: factmill review audit --item KEY lists those of an item")
 	return cmd
+}
+
+// ifUnknown adds what a command takes to the error about a flag that others of its kind have.
+func ifUnknown(cmd *cobra.Command, takes string) {
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if name := err.Error(); strings.HasSuffix(name, "flag: --key") || strings.HasSuffix(name, "flag: --id") {
+			return fmt.Errorf("%w (%s)", err, takes)
+		}
+		return err
+	})
 }

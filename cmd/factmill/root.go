@@ -33,6 +33,8 @@ type cli struct {
 	replica bool
 	// keys holds the flags of configuration values: by flag name the key it sets.
 	keys map[string]string
+	// given are the flags of the call that set configuration values: by key the flag's name.
+	given map[string]string
 
 	verbose int
 	encrypt bool // up makes its certificate
@@ -126,7 +128,7 @@ func (c *cli) root() *cobra.Command {
 	for group, commands := range map[string][]*cobra.Command{
 		"run":  {c.upCmd(), c.demoCmd(), c.runCmd(), c.serveCmd()},
 		"feed": {c.ingestCmd(), c.updateCmd(), c.deleteCmd(), c.jobsCmd()},
-		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(),
+		"ask": {c.statsCmd(), c.entityCmd(), c.neighborsCmd(), c.pathCmd(), c.evidenceCmd(), c.documentCmd(), c.searchCmd(), c.askCmd(), c.mcpCmd(),
 			c.documentsCmd(), c.entitiesCmd(), c.factsCmd(), c.exportCmd()},
 		"rule": {c.schemaCmd(), c.extractCmd(), c.settingsCmd(), c.registryCmd(), c.reviewCmd()},
 		"care": {c.doctorCmd(), c.deadLettersCmd(), c.provisionCmd(), c.keysCmd(), c.verifyCmd(), c.backupCmd(), c.restoreCmd(), c.reembedCmd(), c.configCmd(), c.versionCmd()},
@@ -219,6 +221,9 @@ func (c *cli) do(f func(ctx context.Context, cmd *cobra.Command, args []string) 
 			return usage(err)
 		}
 		if err := c.load(cmd); err != nil {
+			return c.explained(usage(err))
+		}
+		if err := c.checkCall(cmd); err != nil {
 			return usage(err)
 		}
 		return f(cmd.Context(), cmd, args)
@@ -232,20 +237,22 @@ func (c *cli) with(ctx context.Context, cmd *cobra.Command, f func(ctx context.C
 
 // open runs f at the target that flags and configuration name, once what it waits for is there.
 func (c *cli) open(ctx context.Context, cmd *cobra.Command, wait target.Wait, f func(ctx context.Context, s *target.Session) error) error {
+	if err := c.checkPlace(); err != nil {
+		return err
+	}
 	o := c.target(cmd)
 	o.Wait = wait
 	s, err := target.Open(ctx, o)
-	if errors.Is(err, target.ErrBothTargets) {
-		return usage(err)
-	}
 	if err != nil {
 		return err
 	}
 	return within(ctx, s, f)
 }
 
-// within runs f at s and closes s. f's context ends when the services of s cannot go on.
+// within runs f at s and closes s. f's context ends when the services of s cannot go on, and when NATS refuses what f does.
 func within(ctx context.Context, s *target.Session, f func(ctx context.Context, s *target.Session) error) (err error) {
+	ctx, allowed := s.Conn.WhileAllAllowed(ctx)
+	defer allowed()
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -260,7 +267,9 @@ func within(ctx context.Context, s *target.Session, f func(ctx context.Context, 
 		cause := context.Cause(ctx)
 		cancel(nil)
 		<-watched
-		if err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		if denied := refusal(cause); err != nil && denied != nil && refusal(err) == nil {
+			err = denied
+		} else if err != nil && denied == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 			err = errors.Join(err, cause)
 		}
 		err = errors.Join(err, s.Close())

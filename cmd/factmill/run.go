@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/factmill/factmill/pkg/bus"
 )
 
 func (c *cli) runCmd() *cobra.Command {
@@ -20,7 +22,7 @@ Paths, keys and exit codes are those of ingest.`,
   factmill run corpus/ --error-policy skip --atomic document --json`,
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if c.cfg.Source("nats.url") == "flag" {
-				return usagef("run works embedded: use ingest to work at %s", c.cfg.Get("nats.url"))
+				return usagef("run works embedded: use ingest to work at %s", bus.Redacted(c.cfg.Get("nats.url")))
 			}
 			return c.feed(ctx, cmd, f, args)
 		}),

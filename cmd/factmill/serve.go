@@ -48,6 +48,12 @@ Services: ` + strings.Join(serviceNames(), ", ") + ", all.",
 			return atStop(ctx, c.serve(ctx, chosen, http))
 		}),
 	}
+	cmd.Flags().SortFlags = false
+	c.ownFlags(cmd, map[string]string{
+		"nats": "NATS `URL` of the server to work at; needed", "data": "data `directory` of the committer or the replica; it keeps nothing of others",
+		"nkey": "NATS nkey seed `file`, or the directory of the services' seeds: each takes the one of its name", "creds": "", "user": "", "password": "",
+		"token": "", "token-file": "", "tls-ca": "", "tls-cert": "", "tls-key": "",
+	})
 	cmd.Flags().StringVar(&http, "http", "", "`address` of /live, /ready and /metrics (default: http.listen, none)")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
+	"github.com/factmill/factmill/pkg/bus"
+	"github.com/factmill/factmill/pkg/events"
 )
 
 const defaultListen = "127.0.0.1:4222"
@@ -40,7 +43,10 @@ func (c *cli) upCmd() *cobra.Command {
   factmill up --extractor.mode rules --chunker.size 300`,
 		RunE: c.do(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			if c.cfg.Source("nats.url") == "flag" {
-				return usagef("up brings its own NATS: use serve to work at %s", c.cfg.Get("nats.url"))
+				return usagef("up brings its own NATS: use serve to work at %s", bus.Redacted(c.cfg.Get("nats.url")))
+			}
+			if err := c.ownServer(); err != nil {
+				return err
 			}
 			c.encrypt = encrypt
 			s, err := c.start(ctx, cmd, listen, http)
@@ -50,9 +56,15 @@ func (c *cli) upCmd() *cobra.Command {
 			return c.stay(ctx, s)
 		}),
 	}
+	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` for NATS clients; port 0 chooses a free one")
 	cmd.Flags().StringVar(&http, "http", "", "`address` of /live, /ready and /metrics (default: http.listen, none)")
 	cmd.Flags().BoolVar(&encrypt, "tls", false, "encrypt with a certificate made in the data directory, when --tls-cert names none")
+	c.ownFlags(cmd, map[string]string{
+		"data": "the data `directory` (default FACTMILL_DATA, $XDG_DATA_HOME/factmill, ~/.local/share/factmill)", "token": "`token` that clients must bring (better: FACTMILL_NATS_TOKEN, or --token-file)",
+		"token-file": "`file` that holds the token that clients must bring", "tls-cert": "the server's certificate `file`; with --tls-key",
+		"tls-key": "the `file` of its key",
+	})
 	return cmd
 }
 
@@ -70,6 +82,9 @@ func (c *cli) start(ctx context.Context, cmd *cobra.Command, listen, http string
 	}
 	if err := checkListen(listen); err != nil {
 		return nil, usage(err)
+	}
+	if err := bus.CheckPair(c.cfg.Get("nats.tls.cert"), c.cfg.Get("nats.tls.key")); err != nil {
+		return nil, err
 	}
 	o.Token, o.Cert, o.Key, o.SelfSigned = c.cfg.Get("nats.token"), c.cfg.Get("nats.tls.cert"), c.cfg.Get("nats.tls.key"), c.encrypt
 	if w := exposed(listen, o.Token != "", o.Cert != "" || o.SelfSigned); w != "" {
@@ -141,13 +156,16 @@ func (c *cli) announce(s *target.Session) error {
 	fmt.Fprintf(&b, "  data    %s\n\nIn another terminal:\n", s.Dir)
 	at := " --nats " + s.URL
 	if s.CA != "" {
-		at += " --tls-ca " + s.CA
+		at += " --tls-ca " + quoted(s.CA)
 	}
 	if c.cfg.Get("nats.token") != "" {
-		at += " --token-file FILE"
+		at += " --token-file " + quoted(cmp.Or(c.cfg.Get("nats.token_file"), "FILE"))
 	}
 	if dir, err := target.DataDir(c.getenv); err == nil && dir == s.Dir || c.cfg.Source("data") == "environment" {
 		at = "" // found by itself
+	}
+	if c.graph != events.DefaultGraph {
+		at += " --graph " + c.graph
 	}
 	for _, line := range []string{
 		"factmill ingest docs/" + at,

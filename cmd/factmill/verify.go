@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -62,7 +63,7 @@ their cardinality. Problems end with exit code 1.`,
 			if !cmd.Flags().Changed("timeout") {
 				c.timeout = verifyTimeout
 			}
-			if err := errors.Join(c.there(), c.sameFormat()); err != nil {
+			if err := cmp.Or(c.checkPlace(), c.there(), c.sameFormat()); err != nil {
 				return err
 			}
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {

@@ -37,7 +37,7 @@ var (
 type expect struct {
 	nats                           int32 // servers, and copies of the streams
 	keys, scaling, metrics, spread bool
-	model                          bool
+	model, tls                     bool
 }
 
 // problems collects what is wrong, each as a sentence.
@@ -79,6 +79,7 @@ func check(w *world, e expect) problems {
 	p.metrics(w, e)
 	p.network(w, e)
 	p.spread(w, e)
+	p.encrypted(w, e)
 	return p
 }
 
@@ -152,7 +153,7 @@ func (p *problems) references(w *world, l workload, e expect) {
 		}
 		if v.Secret != nil {
 			p.add(secrets[v.Secret.SecretName] != "", "%s: Secret %s is not in the table of %s", l, v.Secret.SecretName, guide)
-			p.add(e.keys, "%s: Secret %s in an overlay without keys", l, v.Secret.SecretName)
+			p.add(e.keys || v.Secret.SecretName == tlsSecret, "%s: Secret %s in an overlay without keys", l, v.Secret.SecretName)
 			p.add(v.Secret.DefaultMode != nil && *v.Secret.DefaultMode&0o007 == 0, "%s: Secret %s is readable by all", l, v.Secret.SecretName)
 		}
 	}

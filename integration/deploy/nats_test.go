@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,14 @@ func mount(t *testing.T, w *world) (conf string, seeds map[string]string) {
 			case v.Name != m.Name:
 			case v.ConfigMap != nil:
 				for name, text := range w.maps[v.ConfigMap.Name].Data {
+					if at, _ := mountedAt(l, tlsSecret); at != "" {
+						text = strings.ReplaceAll(text, at+"/", filepath.Join(dir, at)+"/")
+					}
+					write(filepath.Join(m.MountPath, name), text)
+				}
+			case v.Secret != nil && v.Secret.SecretName == tlsSecret:
+				names, ips := subjects(t)
+				for name, text := range certified(t, names, ips) {
 					write(filepath.Join(m.MountPath, name), text)
 				}
 			case v.Secret != nil:
@@ -57,6 +66,11 @@ func mount(t *testing.T, w *world) (conf string, seeds map[string]string) {
 	args := l.container().Args
 	require.Equal(t, "--config", args[0])
 	return filepath.Join(dir, args[1]), seeds
+}
+
+// authority is the file that a client of NATS would see, beside the configuration that mount wrote.
+func authority(conf string) string {
+	return filepath.Join(filepath.Dir(conf), "..", "nats-tls", "ca.crt")
 }
 
 // keys are those that `factmill keys` makes: of every user, and of one person.
@@ -93,9 +107,11 @@ func start(t *testing.T, conf string, n int32) []*server.Server {
 	var all []*server.Server
 	for i, l := range ports {
 		o := options(t, conf, fmt.Sprintf("nats-%d", i))
-		require.Len(t, o.Routes, int(n))
+		if n > 1 {
+			require.Len(t, o.Routes, int(n))
+			o.Cluster.Host, o.Cluster.Port, o.Routes = "127.0.0.1", l.Addr().(*net.TCPAddr).Port, routes
+		}
 		o.StoreDir, o.Host, o.Port, o.HTTPHost, o.HTTPPort = t.TempDir(), "127.0.0.1", server.RANDOM_PORT, "127.0.0.1", server.RANDOM_PORT
-		o.Cluster.Host, o.Cluster.Port, o.Routes = "127.0.0.1", l.Addr().(*net.TCPAddr).Port, routes
 		o.NoSigs, o.NoLog = true, true
 		s, err := server.NewServer(o)
 		require.NoError(t, err)
@@ -171,7 +187,7 @@ func TestNATSServes(t *testing.T) {
 	table := bus.NewTable(bus.TableOptions{Replicas: int(e.nats)})
 
 	connect := func(user string) (*bus.Conn, error) {
-		o := bus.Options{URL: servers[0].ClientURL(), NKey: seeds[user], Once: true}
+		o := bus.Options{URL: servers[0].ClientURL(), NKey: seeds[user], CA: authority(conf), Once: true}
 		if user != "you" {
 			o.Inbox = bus.Inbox(user)
 		}

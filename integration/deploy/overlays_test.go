@@ -10,7 +10,7 @@ import (
 var overlays = map[string]expect{
 	"base":         {nats: 1, keys: true},
 	"overlays/dev": {nats: 1},
-	"overlays/ha":  {nats: 3, keys: true, scaling: true, metrics: true, spread: true},
+	"overlays/ha":  {nats: 3, keys: true, scaling: true, metrics: true, spread: true, tls: true},
 }
 
 func TestOverlays(t *testing.T) {
@@ -37,6 +37,21 @@ func TestModelServer(t *testing.T) {
 	require.Empty(t, check(w, e))
 	var p problems
 	require.Equal(t, "http://ollama.ollama:11434", p.config(w, w.workload("extractor")).Get("ollama.url"))
+}
+
+// TLS is a component, too, for one server without keys as for three with them.
+func TestTLSComponent(t *testing.T) {
+	w, err := readTree(t).with("overlays/mine/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"+
+		"resources: [../dev]\ncomponents: [../../components/tls]\n").look("overlays/mine")
+	require.NoError(t, err)
+	e := overlays["overlays/dev"]
+	require.NotEmpty(t, check(w, e))
+	e.tls = true
+	require.Empty(t, check(w, e))
+	conf, _ := mount(t, w)
+	o := options(t, conf, "nats-0")
+	require.NotNil(t, o.TLSConfig)
+	require.Zero(t, o.Cluster.Port)
 }
 
 // Each check sees the mistake that it is there for.
@@ -109,6 +124,11 @@ func TestMistakesAreSeen(t *testing.T) {
 		{"overlays/ha/nats.yaml", "topologyKey: kubernetes.io/hostname", "topologyKey: kubernetes.io/os", "two servers may be on one node"},
 		{"overlays/ha/spread.yaml", "topologyKey: topology.kubernetes.io/zone", "topologyKey: topology.kubernetes.io/region", "is not spread"},
 		{"overlays/ha/at-least-two.yaml", "value: 2", "value: 9", "its bounds are wrong"},
+		{"components/tls/clients.yaml", "            items:\n              - key: ca.crt\n                path: ca.crt\n", "", "loader: of factmill-nats-tls it sees []"},
+		{"components/tls/clients.yaml", "key: ca.crt", "key: tls.key", "loader: of factmill-nats-tls it sees [tls.key]"},
+		{"components/tls/kustomization.yaml", "nats-ca/ca.crt", "nats/ca.crt", `provision: the authority "/etc/factmill/nats/ca.crt" is not that of`},
+		{"components/tls/kustomization.yaml", "      kind: Job", "      kind: CronJob", "provision: the authority"},
+		{"components/tls/nats.yaml", "factmill-nats-tls", "nats-tls", "Secret nats-tls is not in the table"},
 		{"overlays/ha/reviewer.yaml", "replicas: 2", "replicas: 1", "reviewer is alone"},
 		{"overlays/ha/network.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]", "the policies forbid nats -> nats:6222"},
 	} {

@@ -122,6 +122,41 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
+type issuer struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		SelfSigned *struct{} `json:"selfSigned"`
+		CA         *struct {
+			SecretName string `json:"secretName"`
+		} `json:"ca"`
+	} `json:"spec"`
+}
+
+type certificate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		SecretName  string          `json:"secretName"`
+		CommonName  string          `json:"commonName"`
+		IsCA        bool            `json:"isCA"`
+		Duration    metav1.Duration `json:"duration"`
+		RenewBefore metav1.Duration `json:"renewBefore"`
+		PrivateKey  struct {
+			Algorithm      string `json:"algorithm"`
+			Size           int    `json:"size"`
+			RotationPolicy string `json:"rotationPolicy"`
+		} `json:"privateKey"`
+		Usages      []string `json:"usages"`
+		DNSNames    []string `json:"dnsNames"`
+		IPAddresses []string `json:"ipAddresses"`
+		IssuerRef   struct {
+			Name string `json:"name"`
+			Kind string `json:"kind"`
+		} `json:"issuerRef"`
+	} `json:"spec"`
+}
+
 // world is what an overlay makes of a cluster.
 type world struct {
 	workloads  []workload
@@ -131,6 +166,8 @@ type world struct {
 	policies   []*netv1.NetworkPolicy
 	scaled     []*scaledObject
 	monitors   []*serviceMonitor
+	issuers    []*issuer
+	certs      []*certificate
 	namespaces []*corev1.Namespace
 }
 
@@ -211,6 +248,14 @@ func (w *world) add(head metav1.PartialObjectMetadata, doc []byte) error {
 	case "monitoring.coreos.com/v1/ServiceMonitor":
 		o := &serviceMonitor{}
 		w.monitors = append(w.monitors, o)
+		return sigsyaml.UnmarshalStrict(doc, o)
+	case "cert-manager.io/v1/Issuer":
+		o := &issuer{}
+		w.issuers = append(w.issuers, o)
+		return sigsyaml.UnmarshalStrict(doc, o)
+	case "cert-manager.io/v1/Certificate":
+		o := &certificate{}
+		w.certs = append(w.certs, o)
 		return sigsyaml.UnmarshalStrict(doc, o)
 	}
 	o, _, err := strict.Decode(doc, nil, nil)

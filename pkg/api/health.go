@@ -12,6 +12,8 @@ type HealthReply struct {
 	FreeBytes    int64  `json:"free_bytes"`
 	ReserveBytes uint64 `json:"reserve_bytes"`
 	Graphs       int    `json:"graphs"`
+	// Known says whether there is a graph of the name that was asked; absent from a committer that does not tell.
+	Known *bool `json:"known,omitempty"`
 	// Jobs that have not ended, by state, and when the oldest held one was opened.
 	Jobs       map[string]int `json:"jobs"`
 	OldestHeld string         `json:"oldest_held,omitempty"`

@@ -37,13 +37,14 @@ type StatsReply struct {
 // a dot at the end, accents, hyphens and a leading article do not count; a name that mentions are written with (an alias) will do
 // where only one entity has it. Unless raw is set, links are read through: see EntityReply.
 type EntityGet struct {
-	ID      string `json:"id,omitempty"`
-	Type    string `json:"type,omitempty"`
-	Name    string `json:"name,omitempty"`
-	AsOf    uint64 `json:"as_of,omitempty"`
-	Limit   int    `json:"limit,omitempty"` // evidence and relations a page; default 50
-	Offsets string `json:"offsets,omitempty"`
-	Raw     bool   `json:"raw,omitempty"`
+	ID      string  `json:"id,omitempty"`
+	Type    string  `json:"type,omitempty"`
+	Name    string  `json:"name,omitempty"`
+	AsOf    uint64  `json:"as_of,omitempty"`
+	Limit   int     `json:"limit,omitempty"` // evidence and relations a page; default 50
+	Offsets string  `json:"offsets,omitempty"`
+	Raw     bool    `json:"raw,omitempty"`
+	Within  *Within `json:"within,omitempty"`
 }
 
 // EntityReply is an entity and the relations it stands in; with a cluster those of all its members, the asked one's first, each with
@@ -87,12 +88,22 @@ type Member struct {
 	Documents int    `json:"documents,omitempty"`
 }
 
-// Filters of a search.
+// Filters of a search: a hit passes all of them, and by each any of its values. They hold in every mode.
 type Filters struct {
-	Labels    []string       `json:"labels,omitempty"`
-	Documents []string       `json:"documents,omitempty"`
+	// Labels admit entities of these types or below them, relations of these types or with such an entity at an end, and chunks that
+	// mention one.
+	Labels []string `json:"labels,omitempty"`
+	// RelationTypes admit relations of these types, the entities that stand in one, and chunks that state one.
+	RelationTypes []string `json:"relation_types,omitempty"`
+	// The others admit documents. What is shown rests on those alone.
+	Documents []string       `json:"documents,omitempty"` // keys
 	Scope     []string       `json:"scope,omitempty"`
-	Metadata  map[string]any `json:"metadata,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"` // all of them; a value that is a list has the one asked for
+	// Since and Until are dates (2024, 2024-05, 2024-05-31) or RFC 3339 times, each included with all that it covers. They are compared with
+	// a document's content_date, else its published_at; a date that is a year or a month lies within when a part of it does, and a document
+	// without either is not admitted.
+	Since string `json:"since,omitempty"`
+	Until string `json:"until,omitempty"`
 }
 
 // Search asks for entities, relations and chunks by their words (mode lexical, the default), for entities and chunks by the vectors of
@@ -107,17 +118,28 @@ type Search struct {
 	AsOf    uint64   `json:"as_of,omitempty"`
 	Offsets string   `json:"offsets,omitempty"`
 	Raw     bool     `json:"raw,omitempty"`
+	Within  *Within  `json:"within,omitempty"`
 }
 
 // Hit is one result.
 type Hit struct {
-	Kind    string          `json:"kind"`
-	ID      string          `json:"id"`
-	Score   float64         `json:"score"`
+	Kind  string  `json:"kind"`
+	ID    string  `json:"id"`
+	Score float64 `json:"score"`
+	// Snippet is a part of a chunk, of the quote that matched, or of the text around an entity's first mention: text of a document, with white
+	// space as one space and "…" where it was cut. It has no marks of its own: Matches are the places of the query's words in it (of an entity
+	// without one of them there, the mention), in order and apart.
 	Snippet string          `json:"snippet,omitempty"`
+	Matches []Match         `json:"matches,omitempty"`
 	Row     json.RawMessage `json:"row"`
 	// Cluster is what an entity is linked to; of each member id and name. Members that the filters leave nothing of are not shown.
 	Cluster *HitCluster `json:"cluster,omitempty"`
+}
+
+// Match is a part of a snippet: where it begins and, exclusive, ends, in the unit of the request's offsets, bytes of UTF-8 by default.
+type Match struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
 }
 
 // HitCluster is the cluster of a hit; query.entity tells more.
@@ -131,8 +153,20 @@ type HitCluster struct {
 type SearchReply struct {
 	Seq  uint64 `json:"seq"`
 	Hits []Hit  `json:"hits"`
-	// Incomplete says that the filters left too few of the 5,000 nearest vectors of a kind; further ones were not looked at.
+	// Incomplete says that the filters left too few of the 20,000 best chunks by words, the 5,000 best names by words or the 5,000 nearest
+	// vectors of a kind; further ones were not looked at.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// Failed are the methods that mode hybrid did without. When all fail, the search does.
+	Failed []FailedMethod `json:"failed,omitempty"`
+	// Outside says in words that nothing within the limits of the request was found. Under limits scores are those of the ranks.
+	Outside string `json:"outside,omitempty"`
+}
+
+// FailedMethod says why a method of a hybrid search gave nothing.
+type FailedMethod struct {
+	Method  string `json:"method"` // lexical or vector
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 // Neighbors asks for what stands around an entity.
@@ -146,6 +180,7 @@ type Neighbors struct {
 	Limit         int      `json:"limit,omitempty"`     // edges; default 100, at most 1000
 	AsOf          uint64   `json:"as_of,omitempty"`
 	Offsets       string   `json:"offsets,omitempty"`
+	Within        *Within  `json:"within,omitempty"`
 }
 
 // Path asks for a shortest path between two entities, each by id or "Type:name".
@@ -156,6 +191,7 @@ type Path struct {
 	RelationTypes []string `json:"relation_types,omitempty"`
 	AsOf          uint64   `json:"as_of,omitempty"`
 	Offsets       string   `json:"offsets,omitempty"`
+	Within        *Within  `json:"within,omitempty"`
 }
 
 // Subgraph is the reply of neighbors and path.
@@ -164,16 +200,19 @@ type Subgraph struct {
 	Nodes     []graph.EntityRow   `json:"nodes"`
 	Edges     []graph.RelationRow `json:"edges"`
 	Truncated bool                `json:"truncated,omitempty"`
+	// Outside is as that of SearchReply.
+	Outside string `json:"outside,omitempty"`
 }
 
 // EvidenceGet asks for the evidence of an entity, relation by id.
 type EvidenceGet struct {
-	ID      string `json:"id"`
-	History bool   `json:"history,omitempty"`
-	AsOf    uint64 `json:"as_of,omitempty"`
-	Limit   int    `json:"limit,omitempty"`
-	Cursor  string `json:"cursor,omitempty"`
-	Offsets string `json:"offsets,omitempty"`
+	ID      string  `json:"id"`
+	History bool    `json:"history,omitempty"`
+	AsOf    uint64  `json:"as_of,omitempty"`
+	Limit   int     `json:"limit,omitempty"`
+	Cursor  string  `json:"cursor,omitempty"`
+	Offsets string  `json:"offsets,omitempty"`
+	Within  *Within `json:"within,omitempty"`
 }
 
 // EvidenceReply lists evidence by document id, chunk index, start and end (not by document key: one fact may have a million
@@ -191,12 +230,17 @@ type EvidenceReply struct {
 // DocumentGet asks for one document.
 type DocumentGet struct {
 	Key     string `json:"key"`
-	Version int    `json:"version,omitempty"` // 0: the open one, else the last
+	Version int    `json:"version,omitempty"` // 0: the open one; of a deleted document neither chunks nor text nor items
 	Text    bool   `json:"text,omitempty"`
 	Items   bool   `json:"items,omitempty"`
 	Offsets string `json:"offsets,omitempty"`
 	// Cursor goes on behind a reply that had a next.
-	Cursor string `json:"cursor,omitempty"`
+	Cursor string  `json:"cursor,omitempty"`
+	Within *Within `json:"within,omitempty"`
+	// FromByte leaves out the chunks that end at or before this byte of the text, and MaxChunks those behind so many (0: as many as fit); next then says that there are
+	// more. They are for readers of chunks alone: not with text, items or a cursor.
+	FromByte  int `json:"from_byte,omitempty"`
+	MaxChunks int `json:"max_chunks,omitempty"`
 }
 
 // VersionRow is one version of a document.
@@ -253,10 +297,19 @@ type ItemRow struct {
 	Rule       string   `json:"rule,omitempty"`
 }
 
+// RelationTypesGet asks for the types of relations.
+type RelationTypesGet struct {
+	Within *Within `json:"within,omitempty"`
+}
+
 // RelationTypesReply counts relations by type.
 type RelationTypesReply struct {
 	Seq   uint64         `json:"seq"`
 	Types map[string]int `json:"relation_types"`
+	// Cut: under limits 100,000 documents or relations were looked at, and there are more.
+	Cut bool `json:"cut,omitempty"`
+	// Outside is as that of SearchReply.
+	Outside string `json:"outside,omitempty"`
 }
 
 // Export asks for a page of the export at one pinned sequence: documents by key, chunks by document key and index, entities and

@@ -19,6 +19,8 @@ type SearchCandidates struct {
 	Q     string `json:"q"`
 	Kind  string `json:"kind,omitempty"`  // entity, relation, property; empty: all
 	Limit *int   `json:"limit,omitempty"` // default 20, from 1 to 100
+	// Within: who is limited finds no candidates at all.
+	Within *Within `json:"within,omitempty"`
 }
 
 // CandidateHit is the candidates of one key and state. It has no place in a document on purpose: what it says is no fact and cannot be cited.

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sort"
@@ -62,6 +64,7 @@ func buildKeys() []Key {
 		{Name: "resolver.concurrency", Default: "8", Help: "documents resolved at once"},
 		{Name: "store.cache", Default: "67108864", Help: "bytes of the store's block cache"},
 		{Name: "store.feed", Default: "268435456", Help: "bytes of what was written last that are kept for read replicas, where there are some"},
+		{Name: "store.adopt", Default: "false", Help: "committer: true takes over streams that belong to another store, for good"},
 		{Name: "replica.shared", Default: "false", Help: "read replica: also answer query.* beside the committer, possibly behind it"},
 		{Name: "replica.max_lag", Default: "30s", Help: "read replica: not ready when it is behind for longer; it answers all the same"},
 		{Name: "store.reserve", Default: "268435456", Help: "bytes of free disk that commits leave alone"},
@@ -149,16 +152,27 @@ func (c *Config) readToken() error {
 	if name == "" || c.Get("nats.token") != "" {
 		return nil
 	}
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return fmt.Errorf("nats.token_file: %w", err)
+	bad := &bus.BadOption{Key: "nats.token_file", File: name, Way: "name a file that holds the token and nothing else"}
+	f, err := os.Open(name)
+	if err == nil {
+		defer func() { _ = f.Close() }() // only read
+		var b []byte
+		if b, err = io.ReadAll(io.LimitReader(f, maxToken+3)); err == nil { // with the end of its line
+			c.values["nats.token"] = Value{strings.TrimSpace(string(b)), c.Source("nats.token_file")}
+		}
 	}
-	token := strings.TrimSpace(string(b))
-	if token == "" || len(token) > maxToken {
-		return fmt.Errorf("nats.token_file: %s must hold a token of 1 to %d bytes", name, maxToken)
+	var p *fs.PathError
+	switch n := len(c.Get("nats.token")); {
+	case errors.As(err, &p):
+		bad.Why = p.Err.Error()
+	case err != nil:
+		bad.Why = err.Error()
+	case n == 0 || n > maxToken:
+		bad.Why = fmt.Sprintf("it must hold a token of 1 to %d bytes", maxToken)
+	default:
+		return nil
 	}
-	c.values["nats.token"] = Value{token, c.Source("nats.token_file")}
-	return nil
+	return bad
 }
 
 func (c *Config) check() error {
@@ -181,8 +195,10 @@ func (c *Config) check() error {
 	if n, err := strconv.Atoi(c.Get("bus.replicas")); err != nil || n < 1 || n > 5 {
 		return fmt.Errorf("bus.replicas is %q: it must be 1 to 5", c.Get("bus.replicas"))
 	}
-	if s := c.Get("replica.shared"); s != "true" && s != "false" {
-		return fmt.Errorf("replica.shared is %q: it must be true or false", s)
+	for _, n := range []string{"replica.shared", "store.adopt"} {
+		if s := c.Get(n); s != "true" && s != "false" {
+			return fmt.Errorf("%s is %q: it must be true or false", n, s)
+		}
 	}
 	switch c.Get("log.level") {
 	case "debug", "info", "warn", "error":

@@ -58,13 +58,14 @@ func MainContext(ctx context.Context, name, version string, args, environ []stri
 		return ExitUsage
 	}
 	err = serve(ctx, name, version, cfg, environ, stderr, build)
+	var bad *bus.BadOption
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.Is(err, bus.ErrUnreachable), errors.Is(err, bus.ErrRefused):
 		fmt.Fprintf(stderr, "factmill-%s: %v\n", name, err)
 		return ExitUnreachable
-	case errors.Is(err, ErrConfig), errors.Is(err, bus.ErrDiffers):
+	case errors.Is(err, ErrConfig), errors.Is(err, bus.ErrDiffers), errors.As(err, &bad):
 		fmt.Fprintf(stderr, "factmill-%s: %v\n", name, err)
 		return ExitUsage
 	default:

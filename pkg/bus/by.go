@@ -16,6 +16,12 @@ const RootBy = events.Root + "-by"
 // RootJS stands for $JS.API in the accounts of people, where that is their own account's, which has no streams.
 const RootJS = events.Root + "-js"
 
+// Subjects on which a server says who a connection is, and what its account's JetStream is.
+const (
+	UserInfoSubject    = "$SYS.REQ.USER.INFO"
+	AccountInfoSubject = "$JS.API.INFO"
+)
+
 // Inbox is the prefix of the inboxes of a user of the services' account. Nobody else may subscribe below it.
 func Inbox(user string) string { return "_INBOX_" + user }
 

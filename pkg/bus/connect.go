@@ -39,6 +39,8 @@ type Options struct {
 	InProcess nats.InProcessConnProvider
 	// Once gives up when the connection is lost instead of trying again for ever: for commands.
 	Once bool
+	// Greeting is told the first line of a server that is connected to over a socket: its INFO, which says where it listens and what it asks.
+	Greeting func(line string)
 	// Timeout of the first connection. Defaults to 5 s.
 	Timeout time.Duration
 	// Tracer records what the connection's runners do. Defaults to none.
@@ -61,8 +63,8 @@ type Conn struct {
 
 	failed   chan error
 	failOnce sync.Once
-	broken   context.Context // ends with the cause when the connection has failed
-	fails    context.CancelCauseFunc
+	gone     context.Context // ends with the cause when the connection is closed for good
+	goes     context.CancelCauseFunc
 	closed   chan struct{} // closed when NC is
 
 	denied denials
@@ -102,7 +104,10 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		name: o.Name, log: o.Log, now: o.Now, tracer: o.Tracer, failed: make(chan error, 1), closed: make(chan struct{}),
 		batches: make(chan struct{}, maxBatches), bodies: map[string]jetstream.ObjectStore{},
 	}
-	c.broken, c.fails = context.WithCancelCause(context.Background())
+	c.gone, c.goes = context.WithCancelCause(context.Background())
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	opts, err := c.options(o)
 	if err != nil {
 		return nil, err
@@ -160,15 +165,6 @@ func validHost(s string) bool {
 	return err == nil && u.Host != ""
 }
 
-func connectError(o Options, err error) error {
-	switch {
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return fmt.Errorf("connect to %s: %w: %w", o.where(), ErrRefused, err)
-	default:
-		return fmt.Errorf("%w at %s: is it running, and is the address right (--nats)? %w", ErrUnreachable, o.where(), err)
-	}
-}
-
 func (c *Conn) options(o Options) ([]nats.Option, error) {
 	opts := []nats.Option{
 		nats.Name(o.Name), nats.Timeout(o.Timeout), nats.PingInterval(20 * time.Second), nats.MaxPingsOutstanding(3),
@@ -199,13 +195,16 @@ func (c *Conn) options(o Options) ([]nats.Option, error) {
 	if o.InProcess != nil {
 		return append(opts, nats.InProcessServer(o.InProcess)), nil
 	}
+	if o.Greeting != nil {
+		opts = append(opts, nats.SetCustomDialer(greeted{timeout: o.Timeout, told: o.Greeting}))
+	}
 	if o.Creds != "" {
 		opts = append(opts, nats.UserCredentials(o.Creds))
 	}
 	if o.NKey != "" {
 		k, err := nats.NkeyOptionFromSeed(o.NKey)
-		if err != nil {
-			return nil, fmt.Errorf("read the NKey seed %s: %w", o.NKey, err)
+		if err != nil { // it changed since it was checked
+			return nil, &BadOption{Key: "nats.nkey", File: o.NKey, Why: err.Error(), Way: waySeed}
 		}
 		opts = append(opts, k)
 	}
@@ -235,7 +234,7 @@ func (c *Conn) Name() string { return c.name }
 func (c *Conn) Failed() <-chan error { return c.failed }
 
 func (c *Conn) fail(err error) {
-	c.failOnce.Do(func() { c.failed <- err; c.fails(err) })
+	c.failOnce.Do(func() { c.failed <- err })
 }
 
 func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -260,7 +259,9 @@ func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 func (c *Conn) onClosed(nc *nats.Conn) {
 	close(c.closed)
 	if err := nc.LastError(); err != nil {
-		c.fail(fmt.Errorf("the connection of %s to NATS is closed: %w", c.name, err))
+		err = fmt.Errorf("the connection of %s to NATS is closed: %w", c.name, err)
+		c.goes(err)
+		c.fail(err)
 	}
 }
 

@@ -36,8 +36,11 @@ func (c *Conn) Objects(ctx context.Context, bucket string) ([]Object, error) {
 	var out []Object
 	known := map[string]bool{}
 	for _, i := range infos {
-		out = append(out, Object{Name: i.Name, Stored: i.ModTime, Left: i.Deleted})
 		known[i.NUID] = true
+		if bucket == BucketBodies && i.Name == ownerObject {
+			continue
+		}
+		out = append(out, Object{Name: i.Name, Stored: i.ModTime, Left: i.Deleted})
 	}
 	prefix := "$O." + bucket + ".C."
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))

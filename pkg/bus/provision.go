@@ -153,13 +153,18 @@ func Check(ctx context.Context, js jetstream.JetStream, t Table) error {
 	return errors.Join(errs...)
 }
 
-// Check is Check of what the connection is connected to. A permission that is missing ends it at once.
+// Check is Check of what the connection is connected to. A permission that is missing ends it at once: 403 not_allowed.
 func (c *Conn) Check(ctx context.Context, t Table) error {
+	ctx, done := c.WhileAllAllowed(ctx)
+	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.broken, func() { cancel(context.Cause(c.broken)) })()
+	defer context.AfterFunc(c.gone, func() { cancel(context.Cause(c.gone)) })()
 	err := Check(ctx, c.JS, t)
-	if why := context.Cause(c.broken); err != nil && why != nil {
+	if denied := Denied(ctx, err); denied != err {
+		return fmt.Errorf("%s lacks a permission at NATS: %w", c.name, denied)
+	}
+	if why := context.Cause(c.gone); err != nil && why != nil {
 		return why
 	}
 	return err

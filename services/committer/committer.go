@@ -117,7 +117,7 @@ func New(cfg Config, deps app.Deps) (*Service, error) {
 	}
 	s.space = newSpace(cfg, st, s.graphs.Settings, met, deps.Log)
 	s.space.now = deps.Now
-	s.query.WithVectors(s.space.hub).WithNames(s.space)
+	s.query.WithVectors(s.space.hub).WithNames(s.space).WithAliases(s.known)
 	s.links, err = links.New(links.Config{After: cfg.After, Log: deps.Log}, links.Deps{
 		Store: st, Settings: s.graphs.Settings, Vectors: s.space, Aliases: s.known.Aliases, Known: s.known.Has, Ambiguous: s.ambiguous, Judge: judge{deps.Conn},
 		Committed: s.outbox.Notify, Metrics: deps.Metrics,
@@ -170,6 +170,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err := s.alone(ctx); err != nil {
 		return err
 	}
+	if err := s.owns(ctx); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	parts := map[string]func(context.Context) error{
 		"stage": func(ctx context.Context) error {
@@ -187,6 +190,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"feed":    s.feed.Run,
 		"numbers": s.numbers,
 		"meters":  s.measure,
+		"waits":   s.measureWaits,
 		"verbs":   s.serve,
 		"writer":  s.sayWriter,
 	}

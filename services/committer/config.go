@@ -27,6 +27,8 @@ type Config struct {
 	BallastBytes int64
 	// FeedBytes of what was written last are kept for read replicas, once there was one. Defaults to 256 MiB.
 	FeedBytes int64
+	// Adopt takes over streams that belong to another store, for good. Defaults to false: they are refused.
+	Adopt bool
 	// Lease: how long a job may stand still before it is looked at. Defaults to 60 s; at least 100 ms.
 	Lease time.Duration
 	// OnFatal is told that the store failed in a way after which it must be opened anew, and must end the process: what memory
@@ -144,8 +146,8 @@ func FromConfig(c *app.Config) Config {
 	}
 	return Config{
 		Dir: dir, CacheBytes: int64(c.Int("store.cache")), ReserveBytes: uint64(c.Int("store.reserve")), Lease: c.Duration("job.lease"),
-		FeedBytes: int64(c.Int("store.feed")),
-		ModelURL:  c.Get("ollama.url"), Slots: c.Int("ollama.slots"), ModelTimeout: c.Duration("ollama.timeout"),
+		FeedBytes: int64(c.Int("store.feed")), Adopt: c.Bool("store.adopt"),
+		ModelURL: c.Get("ollama.url"), Slots: c.Int("ollama.slots"), ModelTimeout: c.Duration("ollama.timeout"),
 		Route: c.Get("vectors.route"), MilvusAddress: c.Get("milvus.address"), MilvusCollection: c.Get("milvus.collection"),
 	}.WithDefaults()
 }

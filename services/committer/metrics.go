@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // measureEvery is how often the gauges below are set; a scrape reads what was set.
 const measureEvery = 10 * time.Second
 
-// Kinds in factmill_committer_review_items{kind}.
+// Kinds in factmill_committer_review_items{kind}, and but for the first in factmill_committer_review_oldest_seconds{kind}.
 var reviewKinds = []string{"candidate", "match", "stale", "conflict", "job"}
 
 // meters are the committer's own metrics. The runner counts messages; the linker, the policy and the vectors have theirs in
@@ -31,7 +32,7 @@ type meters struct {
 
 	jobs                               *prometheus.GaugeVec
 	heldOldest                         prometheus.Gauge
-	review, waiting                    *prometheus.GaugeVec
+	review, oldest, waiting            *prometheus.GaugeVec
 	dead, quarantined                  prometheus.Gauge
 	storeBytes, storeFree, storeLimits prometheus.Gauge
 
@@ -61,12 +62,20 @@ func newMeters(reg prometheus.Registerer) (*meters, error) {
 		storeFree:   gauge("store_free_bytes", "Free bytes of the store's disk."),
 		storeLimits: gauge("store_reserve_bytes", "Free bytes that commits leave alone."),
 	}
+	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "factmill_committer_review_oldest_seconds",
+		Help: "Age of what has waited longest for a person, over all graphs, by kind; 0 without any. The reviewer tells it of candidates."}, []string{"kind"})
 	m.waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "factmill_committer_waiting_messages",
 		Help: "Messages before each stage that nobody has answered, also where no replica of the stage runs."}, []string{"stage"})
 	for _, k := range reviewKinds {
 		m.review.WithLabelValues(k)
+		if k != "candidate" {
+			m.oldest.WithLabelValues(k)
+		}
 	}
-	for _, c := range []prometheus.Collector{m.commits, m.documents, m.jobsEnded, m.jobs, m.heldOldest, m.review, m.waiting, m.dead, m.quarantined, m.storeBytes, m.storeFree, m.storeLimits} {
+	for _, state := range []string{api.JobCommitted, api.JobRolledBack} { // from 0: a rate sees the first one, too
+		m.jobsEnded.WithLabelValues(state)
+	}
+	for _, c := range []prometheus.Collector{m.commits, m.documents, m.jobsEnded, m.jobs, m.heldOldest, m.review, m.oldest, m.waiting, m.dead, m.quarantined, m.storeBytes, m.storeFree, m.storeLimits} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics of the committer: %w", err)
 		}
@@ -108,6 +117,7 @@ func (s *Service) measureOnce(ctx context.Context) error {
 		age = s.now().Sub(c.OldestHeld).Seconds()
 	}
 	m.heldOldest.Set(max(0, age))
+	m.oldest.WithLabelValues("job").Set(max(0, age))
 	return errors.Join(s.measureStore(m), s.measureReview(ctx, m, c.States["held"]), s.measureQuarantine(m), s.measureStreams(ctx, m))
 }
 
@@ -228,15 +238,16 @@ func (s *Service) measureStreams(ctx context.Context, m *meters) error {
 }
 
 // health answers query.health.
-func (s *Service) health(context.Context, string) (r api.HealthReply, err error) {
+func (s *Service) health(_ context.Context, graph string) (r api.HealthReply, err error) {
 	u, err := s.st.Usage()
 	if err != nil {
 		return r, err
 	}
-	c := s.jobs.Census()
+	graphs := s.st.Graphs()
+	c, known := s.jobs.Census(), slices.Contains(graphs, graph)
 	r = api.HealthReply{
 		Time: s.now().UTC().Format(time.RFC3339Nano), Format: store.Format, Epoch: s.st.Epoch(), Bytes: u.Bytes, FreeBytes: -1, ReserveBytes: u.Reserve,
-		Graphs: len(s.st.Graphs()), Jobs: c.States, Quarantined: int(s.meters.aside.Load()),
+		Graphs: len(graphs), Known: &known, Jobs: c.States, Quarantined: int(s.meters.aside.Load()),
 	}
 	if u.Known {
 		r.FreeBytes = int64(min(u.Free, math.MaxInt64))

@@ -153,11 +153,14 @@ func (s *Replica) endpoints(noun string) []bus.Endpoint {
 		endpoint(noun, "neighbors", read(s, func(c *replica.Reading) reader[api.Neighbors, api.Subgraph] { return c.Query.Neighbors })),
 		endpoint(noun, "path", read(s, func(c *replica.Reading) reader[api.Path, api.Subgraph] { return c.Query.Path })),
 		endpoint(noun, "evidence", read(s, func(c *replica.Reading) reader[api.EvidenceGet, api.EvidenceReply] { return c.Query.Evidence })),
+		endpoint(noun, "citations", read(s, func(c *replica.Reading) reader[api.CitationsGet, api.CitationsReply] { return c.Query.Citations })),
 		endpoint(noun, "document", read(s, func(c *replica.Reading) reader[api.DocumentGet, api.DocumentReply] { return c.Query.Document })),
 		endpoint(noun, "documents", read(s, func(c *replica.Reading) reader[api.DocumentList, api.DocumentListReply] { return c.Query.Documents })),
 		endpoint(noun, "entities", read(s, func(c *replica.Reading) reader[api.EntityList, api.EntityListReply] { return c.Query.Entities })),
 		endpoint(noun, "relations", read(s, func(c *replica.Reading) reader[api.RelationList, api.RelationListReply] { return c.Query.Relations })),
-		endpoint(noun, "relation_types", read(s, func(c *replica.Reading) reader[none, api.RelationTypesReply] { return bare(c.Query.RelationTypes) })),
+		endpoint(noun, "relation_types", read(s, func(c *replica.Reading) reader[api.RelationTypesGet, api.RelationTypesReply] {
+			return c.Query.RelationTypes
+		})),
 		endpoint(noun, "export", read(s, func(c *replica.Reading) reader[api.Export, api.ExportReply] { return c.Query.Export })),
 	}
 	if noun == "replica" { // of the copy; query.verify is of the committer's store

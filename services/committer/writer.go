@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/app"
 	"github.com/factmill/factmill/pkg/bus"
 	"github.com/factmill/factmill/pkg/events"
 )
@@ -124,4 +125,41 @@ func (s *Service) otherWriter(ctx context.Context) (bool, error) {
 	default:
 		return false, fmt.Errorf("look for another committer: %w", err)
 	}
+}
+
+// OtherStore says that the streams belong to another store than the committer's: what it commits would make one graph out of two.
+type OtherStore struct {
+	// Dir and Name of this one's store, Owner is the name of the other one.
+	Dir, Name, Owner string
+}
+
+// Error implements error.
+func (e *OtherStore) Error() string {
+	return fmt.Sprintf("the streams at this NATS server belong to the store %s, and %s is the store %s: start the committer on its own --data, "+
+		"or factmill restore the last backup of it (docs/operations/backup.md); --store.adopt true gives the streams to this one for good", e.Owner, e.Dir, e.Name)
+}
+
+// Unwrap makes it wrong configuration.
+func (e *OtherStore) Unwrap() error { return app.ErrConfig }
+
+// owns refuses streams of another store, unless it is to take them over. Streams that nobody owned are its own from now on: they are new, or
+// of an older version.
+func (s *Service) owns(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writerWait)
+	defer cancel()
+	owner, err := s.conn.Owner(ctx)
+	switch {
+	case err != nil:
+		return err
+	case owner == s.st.Name():
+		return nil
+	case owner != "" && !s.cfg.Adopt:
+		return &OtherStore{Dir: s.cfg.Dir, Name: s.st.Name(), Owner: owner}
+	case owner != "":
+		s.log.Warn("the streams of another store are this one's now", "owner", owner, "store", s.st.Name())
+	}
+	if err := s.conn.Own(ctx, s.st.Name()); err != nil { // no room: the next start says it
+		s.log.Warn("it is not said whose the streams are", "error", err)
+	}
+	return nil
 }

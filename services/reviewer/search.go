@@ -31,6 +31,9 @@ func (d *desk) search(ctx context.Context, graph string, body []byte) (any, erro
 		return nil, api.Errorf(400, "bad_value", "q is %.40q: it has no word of over two characters, and shorter ones are not looked for", req.Q)
 	}
 	reply := api.SearchCandidatesReply{Results: []api.CandidateHit{}, Note: api.CandidatesNote}
+	if req.Within.Any() {
+		return reply, nil
+	}
 	err := d.at(ctx, graph, func(m *model.Graph) {
 		found, total := m.Search(look, req.Kind, limit)
 		reply.Seq, reply.Total = m.Seq, total

@@ -25,7 +25,7 @@ func TestEachRunsOnce(t *testing.T) {
 		"review":   {"-small", "20", "-large", "40", "-lists", "5", "-single", "3"},
 		"replicas": {"-n", "1", "-slots", "2"},
 		"memory":   {"-n", "40"},
-		"query":    {"-small", "100", "-large", "200", "-reads", "20"},
+		"query":    {"-small", "100", "-large", "200", "-reads", "20", "-small-chunks", "100", "-chunks", "300"},
 	}
 	for name, b := range benchmarks {
 		t.Run(name, func(t *testing.T) {

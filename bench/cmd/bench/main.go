@@ -53,7 +53,7 @@ var benchmarks = map[string]benchmark{
 	"review":   {"lists, single decisions, and one about 10,000 candidates", review},
 	"replicas": {"an extractor with a 200 ms model: 1, 2, 4 and 8 replicas", replicas},
 	"memory":   {"the largest resident memory over 10,000 and 100,000 documents", memory},
-	"query":    {"reads in a small and in a large graph, and beside a running ingest", query},
+	"query":    {"reads and searches in a small and in a large graph, and beside a running ingest", query},
 }
 
 var errMissed = errors.New("a limit was missed")

@@ -66,6 +66,8 @@ func query(fs *flag.FlagSet) func(context.Context, *room) error {
 	small := fs.Int("small", 10_000, "people in the small graph, about")
 	large := fs.Int("large", 1_000_000, "people in the large graph, about")
 	n := fs.Int("reads", 1000, "reads of each kind")
+	fewChunks := fs.Int("small-chunks", 10_000, "chunks in the small graph that is searched, about")
+	chunks := fs.Int("chunks", 1_000_000, "chunks in the large graph that is searched, about; 0: nothing is searched")
 	return func(ctx context.Context, r *room) error {
 		var medians [2]map[string]time.Duration
 		for i, people := range []int{*small, *large} {
@@ -82,6 +84,9 @@ func query(fs *flag.FlagSet) func(context.Context, *room) error {
 			} else {
 				r.report.Add(rd.name+", growth", "×", x, note)
 			}
+		}
+		if *chunks > 0 {
+			return searching(ctx, r, *fewChunks, *chunks, *n)
 		}
 		return nil
 	}

@@ -53,9 +53,9 @@ var Verbs = []struct {
 	Noun  string
 	Verbs map[string][]Role
 }{
-	{"query", all([]Role{Reader, Reviewer}, "stats", "seq", "health", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
+	{"query", all([]Role{Reader, Reviewer}, "stats", "seq", "health", "entity", "search", "neighbors", "path", "evidence", "citations", "document", "documents", "entities",
 		"relations", "relation_types", "stored", "export", "verify", "candidates")},
-	{"replica", all([]Role{Reader, Reviewer}, "stats", "entity", "search", "neighbors", "path", "evidence", "document", "documents", "entities",
+	{"replica", all([]Role{Reader, Reviewer}, "stats", "entity", "search", "neighbors", "path", "evidence", "citations", "document", "documents", "entities",
 		"relations", "relation_types", "export", "verify")},
 	{"review", join(all([]Role{Reader, Reviewer}, "list", "show", "stats", "audit", "patch", "policy"),
 		all([]Role{Reviewer}, "approve", "reject", "undo", "edit", "prune", "convert"))},

@@ -288,6 +288,7 @@ func Users() []User {
 // provision may make and change what the table has, and look at it.
 func provision() User {
 	u := User{Name: Provision, Publish: configuration(), Subscribe: []string{bus.Inbox(Provision) + ".>"}}
+	u.Publish = append(u.Publish, bus.UserInfoSubject, bus.AccountInfoSubject) // so that it can say where it works
 	streams := []string{}
 	for _, s := range table.Streams {
 		streams = append(streams, s.Name)

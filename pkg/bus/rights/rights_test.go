@@ -134,7 +134,7 @@ func TestRoles(t *testing.T) {
 		noun, verb string
 		may        bool
 	}{
-		{rights.Reader, "query", "entity", true}, {rights.Reader, "review", "approve", false}, {rights.Reader, "review", "list", true},
+		{rights.Reader, "query", "entity", true}, {rights.Reader, "query", "citations", true}, {rights.Reader, "query", "candidates", true}, {rights.Reader, "review", "approve", false}, {rights.Reader, "review", "list", true},
 		{rights.Publisher, "query", "entity", false}, {rights.Publisher, "jobs", "get", true}, {rights.Reviewer, "review", "approve", true},
 		{rights.Reviewer, "schema", "put", false}, {rights.Operator, "schema", "put", true}, {rights.Operator, "jobs", "open", false},
 		{rights.Operator, "candidates", "decide", false}, {rights.Reader, "backup", "read", false},

@@ -1,13 +1,11 @@
 package doctor
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -59,26 +57,9 @@ type greeting struct {
 }
 
 // listening looks whether everybody who can reach the server may do everything, or read along.
-func (d *doctor) listening(ctx context.Context) error {
-	if d.Embedded {
-		return nil
-	}
-	at, err := url.Parse(d.Conn.NC.ConnectedUrl())
-	if err != nil || at.Host == "" || at.Scheme != "nats" && at.Scheme != "tls" { // a socket of another kind
-		return nil
-	}
-	dialer := net.Dialer{Timeout: 2 * time.Second}
-	c, err := dialer.DialContext(ctx, "tcp", at.Host)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }() // nothing was written
-	if err := c.SetDeadline(d.Now().Add(2 * time.Second)); err != nil {
-		return err
-	}
-	line, err := bufio.NewReaderSize(c, 32<<10).ReadString('\n')
+func (d *doctor) listening(context.Context) error {
 	var g greeting
-	if err != nil || json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &g) != nil { // TLS from the first byte
+	if d.Embedded || json.Unmarshal([]byte(strings.TrimPrefix(d.Greeting, "INFO ")), &g) != nil { // or TLS from the first byte, or a socket of another kind
 		return nil
 	}
 	if ip := net.ParseIP(g.Host); g.Host == "localhost" || ip != nil && ip.IsLoopback() {
@@ -103,7 +84,7 @@ func (d *doctor) streams(ctx context.Context) error {
 			return e
 		}
 		what, _, _ := strings.Cut(e.Error(), ": run factmill provision")
-		d.find("stream_differs", Error, what, "services refuse to start on it, and messages may have nowhere to go", d.factmill("provision --apply"))
+		d.find("stream_differs", Error, what, "services refuse to start on it, and messages may have nowhere to go", "factmill provision --apply"+d.as("provision"))
 	}
 	for _, want := range table.Streams {
 		s, err := d.Conn.JS.Stream(ctx, want.Name)
@@ -199,7 +180,7 @@ func (d *doctor) moves(name string, was *jetstream.ConsumerInfo, r reading) {
 		d.find("consumer_paused", Error, fmt.Sprintf("the consumer %s is paused and %s", name, messages), why, "nats consumer resume "+strings.ReplaceAll(name, "/", " "))
 	case now.NumWaiting == 0 && now.NumAckPending == 0:
 		d.find("consumer_stalled", Error, fmt.Sprintf("%s before the %s (%s) and nobody asks for them", messages, durable, name), why,
-			d.factmill("serve %s", durable))
+			d.serve(durable))
 	case was.AckFloor.Last == nil || d.Now().Sub(*was.AckFloor.Last) > stuck:
 		if was.Delivered.Last != nil && d.Now().Sub(*was.Delivered.Last) < stuck {
 			return // it was given something a moment ago

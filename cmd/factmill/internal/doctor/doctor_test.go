@@ -98,7 +98,7 @@ func TestCodesAreDocumented(t *testing.T) {
 			require.Contains(t, string(page), "`"+m[1]+"`")
 		}
 	}
-	require.Len(t, codes, 39)
+	require.Len(t, codes, 41)
 }
 
 func TestAConsumerThatIsNotAnswered(t *testing.T) {

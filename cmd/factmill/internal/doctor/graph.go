@@ -59,14 +59,20 @@ func (d *doctor) store(ctx context.Context) error {
 			d.factmill("dead-letters list --kind quarantine"))
 	}
 	d.clock("the committer", h.Time, began, took)
+	if h.Known != nil && !*h.Known && d.Graph != events.DefaultGraph {
+		d.find("no_such_graph", Warning, fmt.Sprintf("there is no graph %s here: nothing was ever put into it (%s)", d.Graph, count(h.Graphs, "graph is", "graphs are")+" there"),
+			"a graph begins with the first thing that is put into it: a name that is spelled otherwise is another graph", "give --graph the right name, or factmill ingest PATH"+d.At)
+	}
+	return nil
+}
+
+// behind finds a store that does not have what was announced: another volume than the one before, or one that was put back. It compares the
+// server's clock, too.
+func (d *doctor) behind(ctx context.Context) error {
+	began := d.Now()
 	if s, err := d.Conn.JS.Stream(ctx, bus.StreamIngest); err == nil {
 		d.clock("the NATS server", s.CachedInfo().TimeStamp.Format(time.RFC3339Nano), began, d.Now().Sub(began))
 	}
-	return d.behind(ctx)
-}
-
-// behind finds a store that does not have what was announced: another volume than the one before, or one that was put back.
-func (d *doctor) behind(ctx context.Context) error {
 	var now api.SeqReply
 	if err := d.ask(ctx, "query.seq", nil, &now); err != nil {
 		return err
@@ -117,6 +123,26 @@ func (d *doctor) deadLetters(ctx context.Context) error {
 	}
 	return nil
 }
+
+// letters asks the committer, who shows people the graph's alone.
+func (d *doctor) letters(ctx context.Context) error {
+	var r api.DeadListReply
+	if err := d.ask(ctx, "dead-letters.list", api.DeadList{DeadQuery: api.DeadQuery{Kind: api.DeadKind}, Limit: lettersLimit}, &r); err != nil {
+		return err
+	}
+	if n := len(r.Letters); n > 0 {
+		more := ""
+		if r.Next != "" {
+			more = " at least"
+		}
+		d.find("dead_letters", Error, count(n, "message", "messages")+more+" of graph "+d.Graph+" parked as dead letters", "their documents failed, and nobody tries again",
+			d.factmill("dead-letters list"))
+	}
+	return nil
+}
+
+// lettersLimit is how many of them are counted.
+const lettersLimit = 50
 
 // review looks how long things wait for a person.
 func (d *doctor) review(ctx context.Context) error {

@@ -29,13 +29,17 @@ const (
 func (d *doctor) services(ctx context.Context) error {
 	for _, name := range d.Services {
 		h, err := d.health(ctx, name)
+		if err == nil {
+			d.running[name] = []string{h.Version}
+		}
 		var no *api.Error
 		switch {
 		case errors.As(err, &no) && strings.Contains(no.Message, "in time"):
-			d.find("service_silent", Error, "the "+name+" does not answer", doing[name], "restart it: "+d.factmill("serve %s", name))
+			d.skipped[name] = true // it would be waited for at every question
+			d.find("service_silent", Error, "the "+name+" does not answer", doing[name], "restart it: "+d.serve(name))
 		case errors.As(err, &no) && no.Code == "not_ready":
 			d.skipped[name] = true
-			d.find("service_missing", Error, "no "+name+" is running", doing[name], d.factmill("serve %s", name)+dataOf(name))
+			d.find("service_missing", Error, "no "+name+" is running", doing[name], d.serve(name))
 		case err != nil:
 			return err
 		case !h.Ready:
@@ -44,6 +48,22 @@ func (d *doctor) services(ctx context.Context) error {
 			d.find("service_hindered", Warning, "the "+name+" stands still: "+h.Why, doing[name], mendOf(name, h.Why))
 		}
 	}
+	return d.replicas(ctx)
+}
+
+// replicas asks a read replica, where there is one, what hinders it.
+func (d *doctor) replicas(ctx context.Context) error {
+	h, err := d.health(ctx, "replica")
+	var no *api.Error
+	switch {
+	case errors.As(err, &no) && no.Code == "not_ready" && strings.Contains(no.Message, "in time"):
+		d.find("service_silent", Warning, "a read replica does not answer", "reads of it wait", "restart it: "+d.serve("replica"))
+	case errors.As(err, &no) && no.Code == "not_ready": // none is needed
+	case err != nil:
+		return err
+	case !h.Ready:
+		d.find("replica_not_ready", Warning, "a read replica is not ready: "+h.Why, "what is read of it is old, or nothing", "see that the committer runs and lets it read (docs/operations/cluster.md), and its log")
+	}
 	return nil
 }
 
@@ -51,13 +71,6 @@ func (d *doctor) services(ctx context.Context) error {
 var doing = map[string]string{
 	"loader": "no document is listed or fetched", "chunker": "no document is cut", "extractor": "no text is read", "resolver": "no name gets its identity, no pair is judged",
 	"committer": "nothing is committed, and nothing can be asked", "reviewer": "nobody can see or decide what waits for a person",
-}
-
-func dataOf(service string) string {
-	if service == "committer" {
-		return " --data DIR"
-	}
-	return ""
 }
 
 // mendOf is what helps a service that cannot work, by what it says.
@@ -87,6 +100,17 @@ func (d *doctor) versions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.compare(found)
+	return nil
+}
+
+// told compares what the services said of themselves with their health, where replicas may not be asked.
+func (d *doctor) told(context.Context) error {
+	d.compare(d.running)
+	return nil
+}
+
+func (d *doctor) compare(found map[string][]string) {
 	by := map[string][]string{}
 	for name, versions := range found {
 		for _, v := range versions {
@@ -108,7 +132,6 @@ func (d *doctor) versions(ctx context.Context) error {
 		d.find("cli_differs", Warning, fmt.Sprintf("the services run %s and this command is %s", all[0], bus.ServiceVersion(d.Version)),
 			"it may ask what they do not know", "use the factmill command of that version")
 	}
-	return nil
 }
 
 // ping lists the versions of our services' replicas.

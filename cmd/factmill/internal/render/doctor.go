@@ -16,7 +16,8 @@ func Doctor(w io.Writer, r doctor.Report) error {
 		p.f("  mend  %s", f.Mend)
 	}
 	for _, u := range r.Unchecked {
-		p.f("not checked: %s", u)
+		what, why, _ := strings.Cut(u, ": ")
+		p.f("not looked at: %s (%s)", what, why)
 	}
 	switch {
 	case r.OK:

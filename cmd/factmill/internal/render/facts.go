@@ -34,6 +34,13 @@ func (p *printer) f(format string, args ...any) {
 	_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
 }
 
+// raw writes a line that is escaped already.
+func (p *printer) raw(line string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, line+"\n")
+	}
+}
+
 func (p *printer) table(t *Table) {
 	if p.err == nil {
 		p.err = t.Write(p.w)
@@ -234,56 +241,6 @@ func Evidence(w io.Writer, r api.EvidenceReply) error {
 		p.f("more: --cursor %s", r.Next)
 	}
 	return p.err
-}
-
-// Hits shows search results, best first.
-func Hits(w io.Writer, r api.SearchReply) error {
-	p := &printer{w: w}
-	if len(r.Hits) == 0 {
-		p.f("nothing found")
-	}
-	for i, h := range r.Hits {
-		p.hit(i+1, h)
-	}
-	if r.Incomplete {
-		p.f("the filters left few of the nearest vectors, and there are more: --mode lexical looks through all")
-	}
-	return p.err
-}
-
-func (p *printer) hit(no int, h api.Hit) {
-	switch h.Kind {
-	case "entity":
-		var e graph.EntityRow
-		if json.Unmarshal(h.Row, &e) == nil {
-			p.f("%d. %s  (%s)  %s", no, e.Name, e.Type, h.ID)
-			p.also(h)
-			for _, m := range firstEvidence(e.Evidence, 1) {
-				p.f("     %s  %s", Quote(m.Quote, quoteWidth), place(m))
-			}
-			return
-		}
-	case "relation":
-		var r graph.RelationRow
-		if json.Unmarshal(h.Row, &r) == nil {
-			p.f("%d. %s  %s  %s  %s", no, orID(r.SourceName, r.Source), r.Type, orID(r.TargetName, r.Target), h.ID)
-			for _, e := range firstEvidence(r.Evidence, 1) {
-				p.f("     %s  %s", Quote(e.Quote, quoteWidth), place(e))
-			}
-			return
-		}
-	case "chunk":
-		var c graph.ChunkRow
-		if json.Unmarshal(h.Row, &c) == nil {
-			p.f("%d. chunk %d of %s  [%d:%d]", no, c.Index, c.Document, c.Start, c.End)
-			p.f("     %s", Quote(orID(h.Snippet, c.Text), 2*quoteWidth))
-			return
-		}
-	}
-	p.f("%d. %s  %s", no, h.Kind, h.ID)
-	if h.Snippet != "" {
-		p.f("     %s", Quote(h.Snippet, 2*quoteWidth))
-	}
 }
 
 // replica says how far behind an answer may be.

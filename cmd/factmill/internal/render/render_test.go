@@ -147,7 +147,7 @@ func TestEntityCluster(t *testing.T) {
 `, b.String())
 	b.Reset()
 	require.NoError(t, Hits(&b, api.SearchReply{Hits: []api.Hit{{Kind: "entity", ID: "b", Row: json.RawMessage(`{"name":"B","type":"Person"}`),
-		Cluster: &api.HitCluster{ID: "a", Members: []api.Member{{ID: "c", Name: "C"}, {ID: "a", Name: "A\n"}, {ID: "b", Name: "B"}}}}}}))
+		Cluster: &api.HitCluster{ID: "a", Members: []api.Member{{ID: "c", Name: "C"}, {ID: "a", Name: "A\n"}, {ID: "b", Name: "B"}}}}}}, false))
 	require.Equal(t, "1. B  (Person)  b\n     also known as A\\n, C\n", b.String())
 }
 
@@ -180,16 +180,32 @@ func TestEntityEvidence(t *testing.T) {
 }
 
 func TestHits(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, Hits(&b, api.SearchReply{Hits: []api.Hit{
-		{Kind: "entity", ID: "e1", Row: json.RawMessage(`{"name":"Ada","type":"Person"}`)},
+	r := api.SearchReply{Hits: []api.Hit{
+		{Kind: "entity", ID: "e1", Row: json.RawMessage(`{"name":"Ada","type":"Person","evidence":[{"document":"a.txt","start":9,"end":12,"quote":"Ada"}]}`),
+			Snippet: "so \x1b[1m Ada Bé met", Matches: []api.Match{{Start: 8, End: 11}, {Start: 12, End: 15}}},
+		{Kind: "relation", ID: "r1", Row: json.RawMessage(`{"type":"KNOWS","source":"x","target":"y","evidence":[
+			{"document":"a.txt","start":1,"end":2,"quote":"another"},{"document":"b.txt","start":3,"end":8,"quote":"x knows\n y well"}]}`), Snippet: "x knows y…"},
 		{Kind: "chunk", ID: "c1", Row: json.RawMessage(`{"document":"a.txt","document_id":"d1","index":2,"start":5,"end":9,"text":"x\u001by"}`)},
-		{Kind: "other", ID: "o1", Snippet: "s", Row: json.RawMessage(`{}`)},
-	}}))
-	require.Equal(t, "1. Ada  (Person)  e1\n2. chunk 2 of a.txt  [5:9]\n     “x\\x1by”\n3. other  o1\n     “s”\n", b.String())
+		{Kind: "other", ID: "o1", Snippet: "é", Matches: []api.Match{{Start: 0, End: 1}}, Row: json.RawMessage(`{}`)},
+	}}
+	var b strings.Builder
+	require.NoError(t, Hits(&b, r, false))
+	require.Equal(t, `1. Ada  (Person)  e1
+     “so \x1b[1m Ada Bé met”  a.txt [9:12]
+2. x  KNOWS  y  r1
+     “x knows y…”  b.txt [3:8]
+3. chunk 2 of a.txt  [5:9]
+     “x\x1by”
+4. other  o1
+     “é”
+`, b.String())
 	b.Reset()
-	require.NoError(t, Hits(&b, api.SearchReply{}))
-	require.Equal(t, "nothing found\n", b.String())
+	require.NoError(t, Hits(&b, r, true))
+	require.Contains(t, b.String(), "     “so \\x1b[1m \x1b[1mAda\x1b[22m \x1b[1mBé\x1b[22m met”  a.txt [9:12]\n", "what a document says turns nothing on")
+	require.Contains(t, b.String(), "4. other  o1\n     “é”\n", "places that are none mark nothing")
+	b.Reset()
+	require.NoError(t, Hits(&b, api.SearchReply{Incomplete: true}, true))
+	require.Equal(t, "nothing found\nthe filters left little of the best that were looked at, and there is more: name documents, or give rarer words\n", b.String())
 }
 
 func TestJob(t *testing.T) {

@@ -97,8 +97,8 @@ func (o Options) access(dir string) (*embedded.Access, error) {
 		return a, err
 	}
 	a.Token, a.Cert, a.Key = o.Token, o.Cert, o.Key
-	if (a.Cert == "") != (a.Key == "") {
-		return nil, fmt.Errorf("%w: TLS needs both, --tls-cert and --tls-key", ErrAddress)
+	if err := bus.CheckPair(a.Cert, a.Key); err != nil {
+		return nil, err
 	}
 	if a.Cert == "" && o.SelfSigned {
 		host, _, _ := net.SplitHostPort(o.Listen) // which was checked

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
@@ -56,10 +57,17 @@ func (e *InUse) Error() string {
 type Lock struct {
 	dir  string
 	file *os.File
+	made []string // what was made to have it, the directory first
 }
 
 // Acquire takes a data directory, which it makes when there is none. Another holder is *InUse.
 func Acquire(dir string) (*Lock, error) {
+	var made []string
+	for _, name := range []string{dir, filepath.Join(dir, lockFile)} {
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			made = append(made, name)
+		}
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -75,7 +83,7 @@ func Acquire(dir string) (*Lock, error) {
 	if err := os.Remove(filepath.Join(dir, upFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), f.Close())
 	}
-	return &Lock{dir: dir, file: f}, nil
+	return &Lock{dir: dir, file: f, made: made}, nil
 }
 
 // Tell writes down who holds the directory, whole or not at all.
@@ -102,6 +110,24 @@ func (l *Lock) Release() error {
 		err = nil
 	}
 	return errors.Join(err, l.file.Close())
+}
+
+// Undo lets the directory go, and takes away what Acquire made of it: where nothing came of it. What others put there stays.
+func (l *Lock) Undo() error {
+	if runtime.GOOS == "windows" { // where nothing that is open can be taken away
+		err := l.Release()
+		l.clear()
+		return err
+	}
+	l.clear() // held still: whoever waits for the file looks again, see lockExclusive
+	return l.Release()
+}
+
+// clear removes what is empty of what was made. What cannot be removed stays: it harms nobody.
+func (l *Lock) clear() {
+	for i := len(l.made) - 1; i >= 0; i-- {
+		_ = os.Remove(l.made[i])
+	}
 }
 
 const maxUp = 64 << 10

@@ -4,6 +4,7 @@ package target
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -22,5 +23,16 @@ func lockExclusive(name string) (*os.File, error) {
 		}
 		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	// A holder may have taken the file away meanwhile: then this is the lock of nothing.
+	mine, err := f.Stat()
+	if err == nil {
+		var there os.FileInfo
+		if there, err = os.Stat(name); err == nil && os.SameFile(mine, there) {
+			return f, nil
+		}
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = errHeld
+	}
+	return nil, errors.Join(err, f.Close())
 }

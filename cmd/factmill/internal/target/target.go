@@ -24,7 +24,7 @@ var ErrNoAnswer = errors.New("it does not answer")
 var ErrAddress = errors.New("the address cannot be used")
 
 // ErrBothTargets says that a command was given two places to work.
-var ErrBothTargets = errors.New("--nats and --data name two places to work: give one")
+var ErrBothTargets = errors.New("--nats and --data name two places to work: give one of them, --nats for running services, --data for a directory that nobody works on")
 
 // Build makes a service. dir is the data directory of an embedded one; in the all-in-one, settings of the configuration are not
 // what the service insists on (pinned): they were put into the graph.
@@ -74,8 +74,10 @@ type Options struct {
 	// Wait says what an embedded command waits for before it begins; Say is told why that takes long. Nil: nobody is.
 	Wait Wait
 	Say  func(string)
-	Log  *slog.Logger
-	Now  func() time.Time
+	// Greeting is told what the server says first, where one is connected to over a socket. Nil: nobody is.
+	Greeting func(line string)
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Session is a place where a command works.
@@ -188,9 +190,17 @@ func join(ctx context.Context, o Options, held *InUse) (*Session, error) {
 
 // Dial connects to running services: those that hold a directory, or nil for the configured ones.
 func Dial(ctx context.Context, o Options, at *Up) (*Session, error) {
-	b := o.Config.BusOptions("factmill-" + o.Command)
-	if b.Inbox = ""; o.Command == rights.Provision { // the one command whose user shares an account with others
-		b.Inbox = bus.Inbox(rights.Provision)
+	name := "factmill-" + o.Command
+	if o.Command == rights.Provision { // the one command whose user shares an account with others
+		name = rights.Provision
+	}
+	b := o.Config.BusOptions(name)
+	b.Name, b.Greeting = "factmill-"+o.Command, o.Greeting
+	if key := o.Config.Get("nats.nkey"); name != rights.Provision {
+		b.Inbox = ""
+		if b.NKey != key { // commands are people's
+			return nil, &bus.BadOption{Key: "nats.nkey", File: key, Why: "it is a directory of seeds", Way: "name yours in it, such as " + filepath.Join(key, "NAME")}
+		}
 	}
 	if at != nil {
 		b.URL = at.URL

@@ -27,7 +27,8 @@ type documentAt struct {
 	Items   int    `json:"i"`
 }
 
-// Document answers query.document: the open version, else the last, or the one asked for. Meta data is the document's present
+// Document answers query.document: the open version, or the one asked for; of a deleted document without a version what is known of it, but
+// nothing that it said. Meta data is the document's present
 // one; content hash and fingerprints are the version's. A document too large for one reply comes in pages: its chunks, then
 // its text, then its items.
 func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet) (api.DocumentReply, error) {
@@ -38,6 +39,9 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 	if req.Version < 0 {
 		return out, badValue("version is %d: versions count from 1", req.Version)
 	}
+	if part := req.FromByte != 0 || req.MaxChunks != 0; part && (req.Text || req.Items || req.Cursor != "") || min(req.FromByte, req.MaxChunks) < 0 {
+		return out, badValue("from_byte and max_chunks count up from 0, and go without text, items and cursor")
+	}
 	at := documentAt{Version: req.Version}
 	if req.Cursor != "" {
 		if err := decodeCursor(verbDocument, req.Cursor, &at); err != nil {
@@ -47,7 +51,13 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 			return out, badValue("cursor is not one that %s gave", verbDocument)
 		}
 	}
-	err := q.with(ctx, name, at.Seq, req.Offsets, func(v *view) error {
+	if req.Items && req.Within.Any() {
+		return out, badValue("items with within: what was extracted from a document is not shown under limits")
+	}
+	if !req.Within.ShowsText() {
+		return out, api.Errorf(404, "document_not_found", "no document can be read within these limits: labels alone let no running text through")
+	}
+	err := q.within(ctx, name, at.Seq, req.Offsets, req.Within, func(v *view) error {
 		missing := api.Errorf(404, "document_not_found", "no document has the key %q", clip(req.Key))
 		if v == nil {
 			return missing
@@ -65,9 +75,9 @@ func (q *Queries) Document(ctx context.Context, name string, req api.DocumentGet
 }
 
 func (v *view) document(doc store.Doc, at documentAt, req api.DocumentGet, out *api.DocumentReply) error {
-	n := at.Version
+	n, gone := at.Version, false
 	if n == 0 {
-		n = doc.Version
+		n, gone = doc.Version, !doc.Open
 	}
 	ver, ok, err := v.sn.Version(doc.Meta.ID, n)
 	if err != nil {
@@ -88,13 +98,19 @@ func (v *view) document(doc store.Doc, at documentAt, req api.DocumentGet, out *
 	if err := v.versions(doc.Meta.ID, out); err != nil {
 		return err
 	}
+	if gone { // what it said is history, which is asked for by its version
+		return nil
+	}
 	d, err := v.at(doc.Meta.ID, n)
 	if err != nil {
 		return err
 	}
 	b := newBudget()
 	b.take(sizeOf(out.Document) + sizeOf(out.Versions) + 1000)
-	full, err := v.documentChunks(d, &at, b, out)
+	for req.FromByte > 0 && at.Chunks < len(d.meta.Chunks) && d.meta.Chunks[at.Chunks].End <= req.FromByte {
+		at.Chunks++
+	}
+	full, err := v.documentChunks(d, &at, req.MaxChunks, b, out)
 	if err == nil && !full && req.Text {
 		full, err = v.documentText(d, &at, b, out)
 	}
@@ -119,8 +135,11 @@ func (v *view) versions(docID string, out *api.DocumentReply) error {
 	return nil
 }
 
-func (v *view) documentChunks(d *docView, at *documentAt, b *budget, out *api.DocumentReply) (full bool, err error) {
+func (v *view) documentChunks(d *docView, at *documentAt, most int, b *budget, out *api.DocumentReply) (full bool, err error) {
 	for at.Chunks < len(d.meta.Chunks) {
+		if most > 0 && len(out.Chunks) == most {
+			return true, nil
+		}
 		row, err := v.chunkRow(d, at.Chunks)
 		if err != nil {
 			return false, err

@@ -25,7 +25,7 @@ func (q *Queries) Entity(ctx context.Context, name string, req api.EntityGet) (a
 	if bad != nil {
 		return out, bad
 	}
-	err := q.with(ctx, name, req.AsOf, req.Offsets, func(v *view) error {
+	err := q.within(ctx, name, req.AsOf, req.Offsets, req.Within, func(v *view) error {
 		e, err := v.find(req.ID, req.Type, req.Name)
 		if err != nil {
 			return err
@@ -50,6 +50,9 @@ func (q *Queries) Entity(ctx context.Context, name string, req api.EntityGet) (a
 				return err
 			}
 			rest += part
+			if v.sn.limited() { // what waits for a person is not shown
+				out.Unclear, out.UnclearTotal = nil, 0
+			}
 			for _, m := range c.members {
 				if m.ID != e.ID {
 					ids = append(ids, m.ID)

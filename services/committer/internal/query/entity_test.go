@@ -260,7 +260,7 @@ func TestEmptyGraph(t *testing.T) {
 		stored, err := d.q.Stored(t.Context(), name, api.StoredGet{Keys: []string{"a", "b"}})
 		require.NoError(t, err)
 		require.Equal(t, []graph.Stored{{}, {}}, stored.Stored)
-		types, err := d.q.RelationTypes(t.Context(), name)
+		types, err := d.q.RelationTypes(t.Context(), name, api.RelationTypesGet{})
 		require.NoError(t, err)
 		require.Equal(t, api.RelationTypesReply{Types: map[string]int{}}, types)
 		stats, err := d.q.Stats(t.Context(), name)
@@ -291,7 +291,7 @@ func TestStatsAndStored(t *testing.T) {
 	require.Equal(t, api.StatsReply{Graph: g, Seq: seq, Documents: 2, Chunks: 3, Mentions: 7, Entities: 4, Relations: 3, Candidates: 1,
 		ByType:     map[string]int{"Person": 2, "Organization": 1, "Location": 1},
 		ByRelation: map[string]int{"WORKS_FOR": 1, "KNOWS": 1, "LOCATED_IN": 1}, Schema: "test", SchemaFP: d.s.Fingerprint()}, stats)
-	types, err := d.q.RelationTypes(t.Context(), g)
+	types, err := d.q.RelationTypes(t.Context(), g, api.RelationTypesGet{})
 	require.NoError(t, err)
 	require.Equal(t, api.RelationTypesReply{Seq: seq, Types: stats.ByRelation}, types)
 	stored, err := d.q.Stored(t.Context(), g, api.StoredGet{Keys: []string{"none", "ada"}})

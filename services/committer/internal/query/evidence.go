@@ -53,7 +53,7 @@ func (q *Queries) Evidence(ctx context.Context, name string, req api.EvidenceGet
 			return out, badValue("as_of is %d: the cursor is of sequence %d", req.AsOf, at.Seq)
 		}
 	}
-	err := q.with(ctx, name, at.Seq, req.Offsets, func(v *view) error {
+	err := q.within(ctx, name, at.Seq, req.Offsets, req.Within, func(v *view) error {
 		if v == nil {
 			return noFact(req.ID)
 		}

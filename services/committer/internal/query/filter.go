@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
@@ -17,18 +18,26 @@ type filter struct {
 	docs     map[string]bool // document ids; nil: any
 	scope    []string
 	metadata map[string][]byte // canonical JSON
-	memo     map[string]bool
+	// since and until are the first and last moment that a date may cover; zero: any.
+	since, until time.Time
+	memo         map[string]bool
 }
 
 // newFilter reads the filters that concern documents; nil when there are none.
 func newFilter(f api.Filters) (*filter, *api.Error) {
-	if max(len(f.Labels), len(f.Documents), len(f.Scope), len(f.Metadata)) > maxFilter {
+	if max(len(f.Labels), len(f.RelationTypes), len(f.Documents), len(f.Scope), len(f.Metadata)) > maxFilter {
 		return nil, badValue("filters has more than %d values of one kind", maxFilter)
 	}
-	if len(f.Documents) == 0 && len(f.Scope) == 0 && len(f.Metadata) == 0 {
+	if slices.Contains(f.RelationTypes, "") {
+		return nil, badValue("filters.relation_types has an empty type")
+	}
+	if len(f.Documents) == 0 && len(f.Scope) == 0 && len(f.Metadata) == 0 && f.Since == "" && f.Until == "" {
 		return nil, nil
 	}
 	out := &filter{scope: f.Scope, memo: map[string]bool{}}
+	if bad := out.dates(f); bad != nil {
+		return nil, bad
+	}
 	if len(f.Documents) > 0 {
 		out.docs = map[string]bool{}
 		for _, k := range f.Documents {
@@ -75,6 +84,9 @@ func (v *view) admits(docID string) (bool, error) {
 
 func (f *filter) matches(d store.Doc) bool {
 	if len(f.scope) > 0 && !slices.ContainsFunc(d.Meta.Scope, func(s string) bool { return slices.Contains(f.scope, s) }) {
+		return false
+	}
+	if !f.dated(d.Date()) {
 		return false
 	}
 	for k, want := range f.metadata {

@@ -60,7 +60,7 @@ func (p *pages) cut() error {
 }
 
 // list opens a page at a cursor and lets fn fill it.
-func (q *Queries) list(ctx context.Context, name, verb, cursor string, limit int, asOf uint64, fn func(p *pages) error) error {
+func (q *Queries) list(ctx context.Context, name, verb, cursor string, limit int, asOf uint64, w *api.Within, fn func(p *pages) error) error {
 	limit, bad := limited("limit", limit, defaultPage, maxPage)
 	if bad != nil {
 		return bad
@@ -74,7 +74,7 @@ func (q *Queries) list(ctx context.Context, name, verb, cursor string, limit int
 			return badValue("cursor is not one that %s gave for this request", verb)
 		}
 	}
-	return q.with(ctx, name, at.Seq, "", func(v *view) error {
+	return q.within(ctx, name, at.Seq, "", w, func(v *view) error {
 		if v == nil {
 			return nil
 		}
@@ -91,19 +91,33 @@ func (q *Queries) list(ctx context.Context, name, verb, cursor string, limit int
 func (q *Queries) Documents(ctx context.Context, name string, req api.DocumentList) (api.DocumentListReply, error) {
 	out := api.DocumentListReply{Documents: []api.ListedDocument{}}
 	var p *pages
-	err := q.list(ctx, name, verbDocuments, req.Cursor, req.Limit, req.AsOf, func(page *pages) error {
+	err := q.list(ctx, name, verbDocuments, req.Cursor, req.Limit, req.AsOf, req.Within, func(page *pages) error {
 		p = page
 		c, err := p.v.sn.Counts()
 		if err != nil {
 			return err
 		}
 		out.Seq, out.Total = p.v.sn.Seq(), c.Documents
+		if !p.v.sn.showsText() {
+			return nil
+		}
 		return p.documents(req.Prefix, &out)
 	})
 	if p != nil {
 		out.Next = p.next
 	}
+	if req.Within.Any() {
+		out.Total, out.TotalUnknown, out.Outside = 0, true, outsideList(len(out.Documents), out.Next)
+	}
 	return out, err
+}
+
+// outsideList says in words that a limited list is empty.
+func outsideList(given int, next string) string {
+	if given > 0 || next != "" {
+		return ""
+	}
+	return nothingInside
 }
 
 func (p *pages) documents(prefix string, out *api.DocumentListReply) error {
@@ -153,12 +167,15 @@ func (v *view) listedDocument(d store.Doc) (api.ListedDocument, error) {
 func (q *Queries) Entities(ctx context.Context, name string, req api.EntityList) (api.EntityListReply, error) {
 	out := api.EntityListReply{Entities: []graph.EntityRow{}}
 	var p *pages
-	err := q.list(ctx, name, verbEntities, req.Cursor, req.Limit, req.AsOf, func(page *pages) error {
+	err := q.list(ctx, name, verbEntities, req.Cursor, req.Limit, req.AsOf, req.Within, func(page *pages) error {
 		p = page
 		return p.entities(req.Type, &out)
 	})
 	if p != nil {
 		out.Next = p.next
+	}
+	if req.Within.Any() {
+		out.Total, out.TotalUnknown, out.Outside = 0, true, outsideList(len(out.Entities), out.Next)
 	}
 	return out, err
 }
@@ -206,12 +223,15 @@ func (p *pages) entities(label string, out *api.EntityListReply) error {
 func (q *Queries) Relations(ctx context.Context, name string, req api.RelationList) (api.RelationListReply, error) {
 	out := api.RelationListReply{Relations: []graph.RelationRow{}}
 	var p *pages
-	err := q.list(ctx, name, verbRelations, req.Cursor, req.Limit, req.AsOf, func(page *pages) error {
+	err := q.list(ctx, name, verbRelations, req.Cursor, req.Limit, req.AsOf, req.Within, func(page *pages) error {
 		p = page
 		return p.relations(req.Type, &out)
 	})
 	if p != nil {
 		out.Next = p.next
+	}
+	if req.Within.Any() {
+		out.Total, out.TotalUnknown, out.Outside = 0, true, outsideList(len(out.Relations), out.Next)
 	}
 	return out, err
 }

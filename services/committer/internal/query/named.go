@@ -25,7 +25,7 @@ func (v *view) named(label, name string) (store.EntityFold, error) {
 	}
 	var others []store.NamedEntity // of the name, of another type
 	for _, form := range forms(name) {
-		if label != "" {
+		if label != "" && !v.sn.limited() { // then only the names inside count
 			e, ok, err := v.sn.Entity(fingerprint.EntityID(label, form))
 			if err == nil && ok {
 				_, ok, err = v.sn.ToldApart(e.ID) // then it is one of several

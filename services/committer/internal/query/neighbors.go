@@ -168,7 +168,7 @@ func (q *Queries) Neighbors(ctx context.Context, name string, req api.Neighbors)
 	if bad != nil {
 		return out, bad
 	}
-	err := q.with(ctx, name, req.AsOf, req.Offsets, func(v *view) error {
+	err := q.within(ctx, name, req.AsOf, req.Offsets, req.Within, func(v *view) error {
 		w, err := v.newWalk(req.RelationTypes, req.Direction)
 		if err != nil {
 			return err
@@ -181,7 +181,9 @@ func (q *Queries) Neighbors(ctx context.Context, name string, req api.Neighbors)
 		if _, err := s.node(start.ID); err != nil {
 			return err
 		}
-		return s.spread(start.ID, w, depth, limit)
+		err = s.spread(start.ID, w, depth, limit)
+		out.Outside = v.nothing(len(out.Edges))
+		return err
 	})
 	return out, err
 }
@@ -241,7 +243,7 @@ func (q *Queries) Path(ctx context.Context, name string, req api.Path) (api.Subg
 	if req.From == "" || req.To == "" {
 		return out, badValue("give from and to, each as an id or as Type:name")
 	}
-	err := q.with(ctx, name, req.AsOf, req.Offsets, func(v *view) error {
+	err := q.within(ctx, name, req.AsOf, req.Offsets, req.Within, func(v *view) error {
 		w, err := v.newWalk(req.RelationTypes, "")
 		if err != nil {
 			return err
@@ -261,6 +263,7 @@ func (q *Queries) Path(ctx context.Context, name string, req api.Path) (api.Subg
 		}
 		out.Truncated = cut
 		if !found {
+			out.Outside = v.nothing(0)
 			return nil
 		}
 		ok, err := s.node(from)

@@ -1,8 +1,11 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +128,12 @@ func TestPath(t *testing.T) {
 			nodes, edges := named(got)
 			require.Equal(t, c.nodes, nodes)
 			require.Equal(t, c.edges, edges)
+			require.Equal(t, first, got.Seq)
+			for _, e := range got.Edges {
+				require.NotEmpty(t, e.Evidence, "each step has its sentence")
+				require.Equal(t, "chain", e.Evidence[0].Document)
+				require.Contains(t, e.Evidence[0].Quote, strings.ToUpper(e.SourceName[:1]))
+			}
 			require.False(t, got.Truncated)
 			require.NotNil(t, got.Nodes)
 			require.NotNil(t, got.Edges)
@@ -149,6 +158,91 @@ func TestPath(t *testing.T) {
 	then, err := d.q.Path(t.Context(), g, api.Path{From: "P0", To: "P1", AsOf: first})
 	require.NoError(t, err)
 	require.Len(t, then.Edges, 1)
+}
+
+// What is reached comes in the order of its distance, by the types and directions that count alone, up to a limit that cuts the farthest.
+func TestNeighborsAreBreadthFirst(t *testing.T) {
+	d := newDesk(t)
+	rng := rand.New(rand.NewPCG(11, 12))
+	type link struct {
+		relType string
+		a, b    int
+	}
+	const n = 14
+	var links []link
+	var text strings.Builder
+	for range 30 {
+		l := link{[]string{"KNOWS", "MARRIED_TO"}[rng.IntN(4)/3], rng.IntN(n), rng.IntN(n)}
+		if l.a == l.b || slices.ContainsFunc(links, func(x link) bool { return min(x.a, x.b) == min(l.a, l.b) && max(x.a, x.b) == max(l.a, l.b) }) {
+			continue
+		}
+		links = append(links, l)
+		fmt.Fprintf(&text, "N%d. %s N%d.\n", l.a, l.relType, l.b)
+	}
+	c := newDoc("web", text.String())
+	for _, l := range links {
+		c.relate(l.relType, fmt.Sprintf("Person:N%d", l.a), fmt.Sprintf("Person:N%d", l.b), fmt.Sprintf("N%d. %s N%d.", l.a, l.relType, l.b))
+	}
+	seq := d.commit(c)
+	for _, req := range []api.Neighbors{{Depth: 1}, {Depth: 2}, {Depth: 3, Direction: "out"}, {Depth: 5, Direction: "in"}, {Depth: 4, RelationTypes: []string{"KNOWS"}},
+		{Depth: 4, RelationTypes: []string{"KNOWS"}, Direction: "out"}, {Depth: 5, Limit: 6}, {Depth: 5, Limit: 1}} {
+		for start := range n {
+			// follow says where a link leads from x; -1: nowhere.
+			follow := func(l link, x int) int {
+				both := l.relType == "MARRIED_TO"
+				switch {
+				case len(req.RelationTypes) > 0 && !slices.Contains(req.RelationTypes, l.relType):
+					return -1
+				case l.a == x && (both || req.Direction != "in"):
+					return l.b
+				case l.b == x && (both || req.Direction != "out"):
+					return l.a
+				}
+				return -1
+			}
+			dist, reached := map[int]int{start: 0}, map[link]bool{}
+			for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+				if dist[queue[0]] == req.Depth {
+					continue
+				}
+				for _, l := range links {
+					y := follow(l, queue[0])
+					if y < 0 {
+						continue
+					}
+					reached[l] = true
+					if _, ok := dist[y]; !ok {
+						dist[y] = dist[queue[0]] + 1
+						queue = append(queue, y)
+					}
+				}
+			}
+			r := req
+			r.ID = entID(fmt.Sprintf("Person:N%d", start))
+			got, err := d.q.Neighbors(t.Context(), g, r)
+			if len(reached) == 0 && err != nil { // nothing names that one
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, seq, got.Seq)
+			limit := cmp.Or(req.Limit, defaultEdges)
+			require.Equal(t, len(reached) > limit, got.Truncated)
+			require.Len(t, got.Edges, min(limit, len(reached)))
+			if !got.Truncated {
+				require.Len(t, got.Nodes, len(dist))
+			}
+			last := 0
+			for _, e := range got.Nodes {
+				var no int
+				_, err := fmt.Sscanf(e.Name, "n%d", &no)
+				require.NoError(t, err)
+				at, ok := dist[no]
+				require.True(t, ok, "%s is not reached: %+v", e.Name, r)
+				require.GreaterOrEqual(t, at, last, "nearer ones first: %+v", r)
+				last = at
+			}
+		}
+	}
 }
 
 // Every node of a search space is reached by breadth first search too; the lengths must agree.

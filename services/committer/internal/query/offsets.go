@@ -91,3 +91,16 @@ func isASCII(s string) bool {
 	}
 	return true
 }
+
+// matches are a snippet's marks in the unit of the request.
+func (v *view) matches(s snip) []api.Match {
+	if len(s.marks) == 0 {
+		return nil
+	}
+	r := newRuler(s.text, v.unit)
+	out := make([]api.Match, len(s.marks))
+	for i, m := range s.marks {
+		out[i] = api.Match{Start: r.at(m[0]), End: r.at(m[1])}
+	}
+	return out
+}

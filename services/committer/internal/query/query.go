@@ -29,18 +29,20 @@ type Queries struct {
 	schemas Schemas
 	vectors Vectors // nil: none
 	names   Names   // nil: none
+	aliases Aliases // nil: none
+	lists   *lists
 	// maxGroup is the constant, less in tests.
 	maxGroup int
 }
 
 // New makes the answering side over st.
 func New(st *store.Store, schemas Schemas) *Queries {
-	return &Queries{st: st, schemas: schemas, maxGroup: maxGroup}
+	return &Queries{st: st, schemas: schemas, maxGroup: maxGroup, lists: newLists(listCache)}
 }
 
 // open begins a view at a sequence (0: now); close must follow. Where the graph does not exist yet and seq is 0 the view is nil:
 // the graph is as good as empty.
-func (q *Queries) open(ctx context.Context, name string, seq uint64, offsets string) (*view, error) {
+func (q *Queries) open(ctx context.Context, name string, seq uint64, offsets string, w *api.Within) (*view, error) {
 	unit, bad := checkUnit(offsets)
 	if bad != nil {
 		return nil, bad
@@ -59,14 +61,23 @@ func (q *Queries) open(ctx context.Context, name string, seq uint64, offsets str
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("active schema of %s: %w", name, err), sn.Close())
 	}
-	v := newView(ctx, sn, sch, unit)
+	in, err := q.limit(ctx, sn, sch, seq, w)
+	if err != nil {
+		return nil, errors.Join(refusal(name, err), sn.Close())
+	}
+	v := newView(ctx, in, sch, unit)
 	v.names = q.names
 	return v, nil
 }
 
 // with runs fn on a view and closes it. A graph that does not exist is fn(nil).
 func (q *Queries) with(ctx context.Context, name string, seq uint64, offsets string, fn func(v *view) error) error {
-	v, err := q.open(ctx, name, seq, offsets)
+	return q.within(ctx, name, seq, offsets, nil, fn)
+}
+
+// within is with under limits.
+func (q *Queries) within(ctx context.Context, name string, seq uint64, offsets string, w *api.Within, fn func(v *view) error) error {
+	v, err := q.open(ctx, name, seq, offsets, w)
 	if err != nil {
 		return err
 	}
@@ -113,11 +124,18 @@ func (q *Queries) Stats(ctx context.Context, name string) (api.StatsReply, error
 }
 
 // RelationTypes answers query.relation_types.
-func (q *Queries) RelationTypes(ctx context.Context, name string) (api.RelationTypesReply, error) {
+func (q *Queries) RelationTypes(ctx context.Context, name string, req api.RelationTypesGet) (api.RelationTypesReply, error) {
 	out := api.RelationTypesReply{Types: map[string]int{}}
-	err := q.with(ctx, name, 0, "", func(v *view) error {
+	err := q.within(ctx, name, 0, "", req.Within, func(v *view) error {
 		if v == nil {
 			return nil
+		}
+		if v.sn.limited() {
+			var err error
+			out.Seq = v.sn.Seq()
+			out.Types, out.Cut, err = v.relationTypes()
+			out.Outside = v.nothing(len(out.Types))
+			return err
 		}
 		c, err := v.sn.Counts()
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
-	"github.com/factmill/factmill/pkg/schema"
 	"github.com/factmill/factmill/services/committer/internal/lexical"
 	"github.com/factmill/factmill/services/committer/internal/store"
 )
@@ -48,12 +47,20 @@ type search struct {
 	weight map[string]float64 // of the terms, by how rare they are in chunks
 	total  float64
 	labels []string
-	want   int // chunks looked at closely
-	hits   []hit
-	read   map[docAt]store.Stated
-	cut    bool                // the filters left too few of the nearest vectors that are looked at
-	raw    bool                // every entity is a hit of its own
-	part   map[string]*cluster // by member: the clusters that were met
+	// relTypes are those asked for; empty: all.
+	relTypes   []string
+	kinds      map[string]bool
+	lists      *lists
+	aliases    Aliases
+	want       int // chunks looked at closely
+	hits       []hit
+	read       map[docAt]store.Stated
+	failed     []api.FailedMethod // methods that hybrid did without
+	cut        bool               // the filters left too few of the chunks, names or nearest vectors that are looked at
+	names      map[string]float64 // of the terms, by how rare they are in names
+	namesTotal float64
+	raw        bool                // every entity is a hit of its own
+	part       map[string]*cluster // by member: the clusters that were met
 }
 
 // Search answers query.search: entities by their names (the whole name, its beginning, its words), relations by the words of
@@ -77,51 +84,47 @@ func (q *Queries) Search(ctx context.Context, name string, req api.Search) (api.
 	if bad != nil {
 		return out, bad
 	}
-	err := q.with(ctx, name, req.AsOf, req.Offsets, func(v *view) error {
+	err := q.within(ctx, name, req.AsOf, req.Offsets, req.Within, func(v *view) error {
 		if v == nil {
 			return nil
 		}
 		v.filter = docs
 		out.Seq = v.sn.Seq()
 		s := &search{v: v, q: req.Q, want: max(100, 2*limit), read: map[docAt]store.Stated{}, weight: map[string]float64{},
-			raw: req.Raw, part: map[string]*cluster{}}
-		s.setLabels(req.Filters.Labels)
-		if err := q.find(s, req.Mode, kinds, limit); err != nil {
+			raw: req.Raw, part: map[string]*cluster{}, kinds: kinds, lists: q.lists, aliases: q.aliases}
+		s.setFilters(req.Filters)
+		if !v.sn.showsText() {
+			delete(kinds, hitChunk)
+		}
+		if err := q.find(s, req.Mode, limit); err != nil {
 			return err
 		}
-		out.Incomplete = s.cut
-		return s.fill(limit, &out)
+		out.Incomplete, out.Failed = s.cut, s.failed
+		if err := s.fill(limit, &out); err != nil {
+			return err
+		}
+		v.ranks(out.Hits)
+		out.Outside = v.nothing(len(out.Hits))
+		return nil
 	})
 	return out, err
 }
 
 // find fills s.hits, best first.
-func (q *Queries) find(s *search, mode string, kinds map[string]bool, limit int) error {
-	if mode != modeVector && mode != modeHybrid {
-		return s.run(kinds)
-	}
-	if q.vectors == nil {
-		return api.Errorf(503, "no_vectors", "this service keeps no vectors: search with mode lexical")
-	}
-	if mode == modeVector {
+func (q *Queries) find(s *search, mode string, limit int) error {
+	switch mode {
+	case modeVector:
 		if err := s.weigh(); err != nil {
 			return err
 		}
 		if s.raw {
-			return s.near(q.vectors, kinds, limit, s.nearEntity)
+			return s.near(q.vectors, limit, s.nearEntity)
 		}
-		return s.near(q.vectors, kinds, limit, s.nearCluster)
+		return s.near(q.vectors, limit, s.nearCluster)
+	case modeHybrid:
+		return s.hybrid(q.vectors)
 	}
-	if err := s.run(kinds); err != nil {
-		return err
-	}
-	byWords := s.hits
-	s.hits = nil
-	if err := s.near(q.vectors, kinds, s.want, s.nearEntity); err != nil {
-		return err
-	}
-	s.hits = fuse(byWords, s.hits)
-	return nil
+	return s.run()
 }
 
 func checkSearch(req api.Search) (map[string]bool, *api.Error) {
@@ -158,45 +161,31 @@ func checkSearch(req api.Search) (map[string]bool, *api.Error) {
 	return kinds, nil
 }
 
-// setLabels takes labels as the schema spells them.
-func (s *search) setLabels(labels []string) {
-	for _, l := range labels {
-		s.labels = append(s.labels, l)
-		if canon, ok := s.v.schema.Canon(schema.KindEntity, l); ok && canon != l {
-			s.labels = append(s.labels, canon)
-		}
-		if canon, _, ok := s.v.schema.CanonRelation(l); ok && canon != l {
-			s.labels = append(s.labels, canon)
-		}
-	}
-}
-
-func (s *search) run(kinds map[string]bool) error {
+func (s *search) run() error {
 	s.terms = lexical.Content(lexical.QueryTerms(s.q, maxQueryTerms))
+	for _, t := range s.terms { // to be marked, where nothing weighs them
+		s.weight[t] = 1
+	}
 	var chunks []chunkHit
-	if kinds[hitChunk] || kinds[hitRelation] {
+	if s.kinds[hitChunk] || s.kinds[hitRelation] {
 		var err error
 		if chunks, err = s.chunks(); err != nil {
 			return err
 		}
 	}
-	if kinds[hitEntity] {
+	if s.kinds[hitEntity] {
 		if err := s.entities(); err != nil {
 			return err
 		}
 	}
-	if kinds[hitRelation] {
+	if s.kinds[hitRelation] {
 		if err := s.relations(chunks); err != nil {
 			return err
 		}
 	}
-	if kinds[hitChunk] {
+	if s.kinds[hitChunk] {
 		for _, c := range chunks {
-			ok, err := s.chunkLabel(c)
-			if err != nil {
-				return err
-			}
-			if ok {
+			if c.shown {
 				s.hits = append(s.hits, hit{kind: hitChunk, score: c.score, doc: c.doc, index: c.index})
 			}
 		}
@@ -251,10 +240,10 @@ func (s *search) fill(limit int, out *api.SearchReply) error {
 		if err != nil {
 			return fmt.Errorf("encode hit %s: %w", h.id, err)
 		}
-		if !b.take(160 + textCost(snip)) {
+		if !b.take(160 + textCost(snip.text) + 40*len(snip.marks)) {
 			break
 		}
-		hit := api.Hit{Kind: h.kind, ID: h.id, Score: h.score, Snippet: snip, Row: raw}
+		hit := api.Hit{Kind: h.kind, ID: h.id, Score: h.score, Snippet: snip.text, Matches: s.v.matches(snip), Row: raw}
 		if c != nil {
 			shown[c] = true
 			if hit.Cluster, err = s.members(c, b); err != nil {
@@ -267,38 +256,38 @@ func (s *search) fill(limit int, out *api.SearchReply) error {
 }
 
 // row makes a hit's row and snippet; ok is false when it does not fit or the filter leaves nothing of it.
-func (s *search) row(h hit, b *budget) (row any, snip string, ok bool, err error) {
+func (s *search) row(h hit, b *budget) (row any, cut snip, ok bool, err error) {
 	switch h.kind {
 	case hitEntity:
 		e, ok, err := s.v.sn.Entity(h.id)
 		if err != nil || !ok {
-			return nil, "", false, err
+			return nil, snip{}, false, err
 		}
 		row, ok, err := s.v.entityRow(e, perHit, b)
 		if err != nil || !ok {
-			return nil, "", false, err
+			return nil, snip{}, false, err
 		}
-		snip, err := s.mentionSnippet(e.ID)
-		return row, snip, true, err
+		cut, err := s.mentionSnippet(e.ID)
+		return row, cut, true, err
 	case hitRelation:
 		f, ok, err := s.v.sn.Relation(h.id)
 		if err != nil || !ok {
-			return nil, "", false, err
+			return nil, snip{}, false, err
 		}
 		row, ok, err := s.v.relationRow(f, perHit, b)
 		return row, snippet(h.snippet, s.weight), ok, err
 	}
 	r, err := s.v.chunkRow(h.doc, h.index)
 	if err != nil || !b.take(chunkCost(r)) {
-		return nil, "", false, err
+		return nil, snip{}, false, err
 	}
 	return r, snippet(r.Text, s.weight), true, nil
 }
 
-// mentionSnippet is the text around an entity's first mention that the filter admits.
-func (s *search) mentionSnippet(id string) (string, error) {
-	out := ""
-	err := s.v.sn.Mentions(id, "", func(m store.MentionSupport) error {
+// mentionSnippet is the text around an entity's first mention that the filter admits. Without a word of the query in it, the mention is
+// what is marked.
+func (s *search) mentionSnippet(id string) (out snip, err error) {
+	err = s.v.sn.Mentions(id, "", func(m store.MentionSupport) error {
 		if ok, err := s.v.admits(m.DocID); err != nil || !ok || len(m.Spans) == 0 {
 			return err
 		}
@@ -315,7 +304,14 @@ func (s *search) mentionSnippet(id string) (string, error) {
 		if err != nil {
 			return err
 		}
-		out = around(text, span.Start-c.Start, span.End-c.Start)
+		from, to := span.Start-c.Start, span.End-c.Start
+		if !s.v.sn.showsText() {
+			out = around(text[from:to], 0, to-from, [][2]int{{0, to - from}})
+			return store.ErrStop
+		}
+		if out = around(text, from, to, matches(text, s.weight)); len(out.marks) == 0 {
+			out = around(text, from, to, [][2]int{{from, to}})
+		}
 		return store.ErrStop
 	})
 	return out, err

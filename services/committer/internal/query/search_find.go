@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/services/committer/internal/lexical"
@@ -12,9 +11,9 @@ import (
 )
 
 const (
-	maxScored   = 200_000 // chunks or names that one search keeps scores of
-	maxPrefixed = 200     // names that begin with the query
-	maxNamed    = 500     // entities looked at for the words of their names
+	maxLooked   = 20_000 // chunks looked at for those that the filters admit
+	maxPrefixed = 200    // names that begin with the query
+	maxNamed    = 500    // entities looked at for the words of their names
 
 	// passageShare is how much of a chunk's score its best passage gives; the rest is BM25 of the whole chunk.
 	passageShare = 0.5
@@ -26,120 +25,91 @@ type chunkHit struct {
 	terms int
 	doc   *docView
 	index int
+	shown bool // it may be a hit itself, not only where relations are found
 }
 
-// chunks finds the open, admitted chunks that fit the query best, best first, with scores from 0 to 1. Rare terms come first;
-// once maxScored chunks have a score, more common terms only raise those.
+// chunks finds the open, admitted chunks that fit the query best, best first, with scores from 0 to 1. The best by BM25 without regard
+// to their lengths are looked at closely, more and more of them until enough are admitted.
 func (s *search) chunks() ([]chunkHit, error) {
-	df, err := s.frequencies()
+	lists, err := s.postings()
 	if err != nil {
 		return nil, err
 	}
-	rare := slices.Clone(s.terms)
-	slices.SortStableFunc(rare, func(a, b string) int { return df[a] - df[b] })
-	scores := map[uint32]float64{}
-	for _, t := range rare {
-		full := len(scores) >= maxScored
-		err := s.v.sn.Postings(t, func(p store.Posting) error {
-			was, ok := scores[p.No]
-			if ok || !full {
-				scores[p.No] = was + lexical.BM25(s.weight[t], p.TF, 0, 0)
-			}
-			return s.v.tick()
-		})
+	spans, err := s.spans()
+	if err != nil {
+		return nil, err
+	}
+	weights := make([]float64, len(s.terms))
+	for i, t := range s.terms {
+		weights[i] = s.weight[t]
+	}
+	var picked []chunkHit
+	top := s.want
+	if s.filtered() || !s.kinds[hitChunk] {
+		top *= 4
+	}
+	for seen := 0; ; {
+		top = min(top, maxLooked)
+		found, err := lexical.Best(lists, weights, top, spans, s.v.ctx.Err)
 		if err != nil {
 			return nil, err
 		}
+		for _, f := range found[min(seen, len(found)):] {
+			if err := s.v.tick(); err != nil {
+				return nil, err
+			}
+			c, ok, err := s.admit(f.No)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				picked = append(picked, c)
+			}
+			if len(picked) == s.want {
+				return picked, s.score(picked, lists)
+			}
+		}
+		if len(found) < top || top == maxLooked {
+			s.cut = s.cut || len(found) == maxLooked
+			return picked, s.score(picked, lists)
+		}
+		seen, top = len(found), 4*top
 	}
-	picked, err := s.pick(scores)
-	if err != nil {
-		return nil, err
-	}
-	return picked, s.score(picked)
 }
 
-// frequencies says how many chunks each term is in, and sets the weights.
-func (s *search) frequencies() (map[string]int, error) {
+// postings are the lists of the terms, in their order; it sets the weights.
+func (s *search) postings() ([]*lexical.Postings, error) {
 	counts, err := s.v.sn.Counts()
 	if err != nil {
 		return nil, err
 	}
-	df := map[string]int{}
-	for _, t := range s.terms {
-		err := s.v.sn.Postings(t, func(store.Posting) error { df[t]++; return s.v.tick() })
-		if err != nil {
+	lists := make([]*lexical.Postings, len(s.terms))
+	s.total = 0
+	for i, t := range s.terms {
+		if lists[i], err = s.lists.chunks(s.v, t, counts.ChunkNo); err != nil {
 			return nil, err
 		}
-		s.weight[t] = lexical.IDF(int(counts.ChunkNo), df[t])
+		s.weight[t] = lexical.IDF(int(counts.ChunkNo), lists[i].Len())
 		s.total += s.weight[t]
 	}
-	return df, nil
-}
-
-// pick resolves the best scored chunks until enough of them are open and admitted.
-func (s *search) pick(scores map[uint32]float64) ([]chunkHit, error) {
-	order := make([]chunkHit, 0, len(scores))
-	for no, sc := range scores {
-		order = append(order, chunkHit{no: no, score: sc})
-	}
-	slices.SortFunc(order, func(a, b chunkHit) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.no, b.no)) })
-	var out []chunkHit
-	for _, c := range order {
-		if len(out) == s.want {
-			break
-		}
-		if err := s.v.tick(); err != nil {
-			return nil, err
-		}
-		ref, ok, err := s.v.sn.ChunkAt(c.no)
-		if err != nil {
-			return nil, err
-		}
-		if !ok || !ref.Open {
-			continue
-		}
-		if ok, err := s.v.admits(ref.DocID); err != nil {
-			return nil, err
-		} else if !ok {
-			continue
-		}
-		if c.doc, err = s.v.at(ref.DocID, ref.Version); err != nil {
-			return nil, err
-		}
-		if ref.Index >= len(c.doc.meta.Chunks) {
-			continue
-		}
-		c.index, c.terms, c.score = ref.Index, ref.Terms, 0
-		out = append(out, c)
-	}
-	return out, nil
+	return lists, nil
 }
 
 // score gives the picked chunks their scores: BM25 with their lengths, over the best that a chunk could have, and what their
 // best passage has.
-func (s *search) score(picked []chunkHit) error {
+func (s *search) score(picked []chunkHit, lists []*lexical.Postings) error {
 	if len(picked) == 0 || s.total == 0 {
 		return nil
 	}
-	at := make(map[uint32]int, len(picked))
 	sum := 0
-	for i, c := range picked {
-		at[c.no] = i
+	for _, c := range picked {
 		sum += c.terms
 	}
 	average := float64(sum) / float64(len(picked))
-	for _, t := range s.terms {
-		err := s.v.sn.Postings(t, func(p store.Posting) error {
-			if i, ok := at[p.No]; ok {
-				picked[i].score += lexical.BM25(s.weight[t], p.TF, picked[i].terms, average)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
 	for i := range picked {
+		for j, t := range s.terms {
+			picked[i].score += lexical.BM25(s.weight[t], lists[j].TF(picked[i].no), picked[i].terms, average)
+		}
 		p, err := s.passage(picked[i])
 		if err != nil {
 			return err
@@ -180,48 +150,6 @@ func (s *search) passage(c chunkHit) (float64, error) {
 	return sum / s.total, nil
 }
 
-// chunkLabel says whether a chunk mentions an entity that the labels admit.
-func (s *search) chunkLabel(c chunkHit) (bool, error) {
-	if len(s.labels) == 0 {
-		return true, nil
-	}
-	st, err := s.stated(c.doc)
-	if err != nil {
-		return false, err
-	}
-	for _, ca := range st.Chunks {
-		if ca.Index != c.index {
-			continue
-		}
-		for _, m := range ca.Mentions {
-			if m.Entity >= 0 && m.Entity < len(st.Entities) && s.admitsLabel(st.Entities[m.Entity].Label) {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
-// admitsLabel says whether an entity type passes the labels.
-func (s *search) admitsLabel(label string) bool {
-	if len(s.labels) == 0 || slices.Contains(s.labels, label) {
-		return true
-	}
-	return slices.ContainsFunc(s.v.labels(label), func(l string) bool { return slices.Contains(s.labels, l) })
-}
-
-func (s *search) stated(d *docView) (store.Stated, error) {
-	k := docAt{d.id, d.meta.Version}
-	if st, ok := s.read[k]; ok {
-		return st, nil
-	}
-	st, _, err := s.v.sn.Assertions(d.id, d.meta.Version)
-	if err == nil {
-		s.read[k] = st
-	}
-	return st, err
-}
-
 // entities finds entities by name: the query is the name, or begins it, or shares words with it.
 func (s *search) entities() error {
 	best := map[string]float64{}
@@ -252,8 +180,14 @@ func (s *search) entities() error {
 	if err := s.words(best); err != nil {
 		return err
 	}
+	if err := s.called(best); err != nil {
+		return err
+	}
 	for id, score := range best {
 		e, ok, err := s.v.sn.Entity(id)
+		if err == nil && ok {
+			ok, err = s.standsIn(id)
+		}
 		if err != nil {
 			return err
 		}
@@ -261,63 +195,6 @@ func (s *search) entities() error {
 			// Of equal fits, the one that is spoken of more.
 			score += 0.05 * float64(e.Mentions) / float64(e.Mentions+10)
 			s.hits = append(s.hits, hit{kind: hitEntity, id: id, score: score})
-		}
-	}
-	return nil
-}
-
-// words raises entities by the share of the query's words that stand in one of their names.
-func (s *search) words(best map[string]float64) error {
-	counts, err := s.v.sn.Counts()
-	if err != nil {
-		return err
-	}
-	entities := 0
-	for _, n := range counts.Entities {
-		entities += n
-	}
-	weight, total := map[string]float64{}, 0.0
-	found := map[string]float64{}
-	for _, t := range s.terms {
-		ids := map[string]bool{}
-		err := s.v.sn.NamePostings(t, func(id string) error {
-			if len(ids) < maxScored {
-				ids[id] = true
-			}
-			return s.v.tick()
-		})
-		if err != nil {
-			return err
-		}
-		weight[t] = lexical.IDF(entities, len(ids))
-		total += weight[t]
-		full := len(found) >= maxScored
-		for id := range ids {
-			if _, ok := found[id]; ok || !full {
-				found[id] += weight[t]
-			}
-		}
-	}
-	ids := make([]string, 0, len(found))
-	for id := range found {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(found[b], found[a]), strings.Compare(a, b)) })
-	seen := 0
-	for _, id := range ids {
-		if seen == maxNamed {
-			break
-		}
-		e, ok, err := s.v.sn.Entity(id)
-		if err != nil {
-			return err
-		}
-		if !ok || !s.admitsLabel(e.Label) {
-			continue
-		}
-		seen++
-		if score := nameScore(e, weight, total); score > 0 {
-			best[id] = max(best[id], score)
 		}
 	}
 	return nil
@@ -362,7 +239,7 @@ func (s *search) relations(chunks []chunkHit) error {
 				continue
 			}
 			for _, r := range ca.Relations {
-				if len(s.labels) > 0 && !slices.Contains(s.labels, r.Type) {
+				if !s.admitsRelation(st, r) {
 					continue
 				}
 				quote, err := s.v.slice(c.doc, r.Start, r.End)
@@ -371,6 +248,11 @@ func (s *search) relations(chunks []chunkHit) error {
 				}
 				score := s.quoteScore(quote)
 				id := relationID(st.Assertions, r)
+				if why, err := s.v.hidden(id, r.Type, entityID(st.Assertions, r.Source), entityID(st.Assertions, r.Target)); err != nil {
+					return err
+				} else if why != "" { // as in neighbors and path
+					continue
+				}
 				if score > found[id].score {
 					found[id] = hit{kind: hitRelation, id: id, score: score, snippet: quote}
 				}

@@ -171,21 +171,91 @@ func TestSearchCJK(t *testing.T) {
 	require.Equal(t, []string{"entity 東京大学", "chunk ja#0"}, found(t, got))
 }
 
+// marked shows a snippet's matches in brackets.
+func marked(text string, marks [][2]int) string {
+	var b strings.Builder
+	at := 0
+	for _, m := range marks {
+		b.WriteString(text[at:m[0]] + "[" + text[m[0]:m[1]] + "]")
+		at = m[1]
+	}
+	return b.String() + text[at:]
+}
+
 func TestSnippet(t *testing.T) {
+	words := map[string]float64{"needle": 2, "here": 1}
 	long := strings.Repeat("filler words go on ", 40) + "the needle\nlies here " + strings.Repeat("and more filler ", 40)
-	got := snippet(long, map[string]float64{"needle": 2, "here": 1})
-	require.Contains(t, got, "the needle lies here")
-	require.True(t, strings.HasPrefix(got, "…") && strings.HasSuffix(got, "…"))
-	require.Less(t, len(got), snippetBytes+20)
-	require.Equal(t, "short text", snippet("short text", map[string]float64{"none": 1}))
+	got := snippet(long, words)
+	require.Contains(t, got.text, "the needle lies here")
+	require.Contains(t, marked(got.text, got.marks), "the [needle] lies [here]")
+	require.True(t, strings.HasPrefix(got.text, "…") && strings.HasSuffix(got.text, "…"))
+	require.Less(t, len(got.text), snippetBytes+20)
+	require.Equal(t, snip{text: "short text"}, snippet("short text", map[string]float64{"none": 1}))
+	for text, want := range map[string]string{
+		" \n Needles  needle,\u00a0HERE! ":         "[Needles] [needle], [HERE]!",
+		"needle [needle] «needle» *here*":          "[needle] [[needle]] «[needle]» *[here]*", // what looks like a mark is text
+		"Nëedle n\u00e9\u00e9dle heres thereheres": "[Nëedle] [néédle] [heres] thereheres",
+	} {
+		got := snippet(text, words)
+		require.Equal(t, want, marked(got.text, got.marks))
+	}
+	got = snippet("東京都の", map[string]float64{"東京": 1, "京都": 1})
+	require.Equal(t, "[東京都]の", marked(got.text, got.marks))
+	whole := around("ab  cd ef", 1, 6, [][2]int{{1, 6}})
+	require.Equal(t, "a[b cd] ef", marked(whole.text, whole.marks))
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"needle", "東京", "😀", "x\n", " ", "été", "longlonglonglonglonglonglonglonglonglonglong"}), 0, 200).Draw(t, "words")
 		text := strings.Join(words, rapid.SampledFrom([]string{"", " "}).Draw(t, "between"))
 		got := snippet(text, map[string]float64{"needle": 1, "東京": 2})
-		if !utf8.ValidString(got) || len(got) > 2*snippetBytes {
-			t.Fatalf("%q of %q", got, text)
+		if !utf8.ValidString(got.text) || len(got.text) > 2*snippetBytes {
+			t.Fatalf("%q of %q", got.text, text)
+		}
+		at := 0
+		for _, m := range got.marks {
+			if m[0] < at || m[1] <= m[0] || m[1] > len(got.text) || !utf8.ValidString(got.text[m[0]:m[1]]) {
+				t.Fatalf("%v of %q", got.marks, got.text)
+			}
+			if at = m[1] + 1; !strings.ContainsAny(got.text[m[0]:m[1]], "needl東京") {
+				t.Fatalf("%q is marked in %q", got.text[m[0]:m[1]], got.text)
+			}
 		}
 	})
+}
+
+// Matches are counted in the unit of the request; an entity is marked by the query's words around its first mention, else by that mention.
+func TestSearchMarksWhatMatched(t *testing.T) {
+	d := newDesk(t)
+	d.commit(newDoc("a", "Žofie Čapková, née 😀, met Ada Lovelace.").say("Person:Žofie Čapková", ada).
+		relate("KNOWS", ada, "Person:Žofie Čapková", "😀, met Ada Lovelace."))
+	for _, c := range []struct {
+		q, kind, unit string
+		want          []string // parts of the snippet
+	}{
+		{"capkova ada", "chunk", "", []string{"Čapková", "Ada"}},
+		{"capkova ada", "chunk", "runes", []string{"Čapková", "Ada"}},
+		{"met lovelace", "relation", "utf16", []string{"met", "Lovelace"}},
+		{"zofie", "entity", "utf16", []string{"Žofie"}},
+		{"ada love", "entity", "", []string{"Ada"}},
+		{"lovel", "entity", "", nil},
+		{"a", "entity", "", []string{"Ada Lovelace"}}, // begins the name
+	} {
+		got, err := d.q.Search(t.Context(), g, api.Search{Q: c.q, Kinds: []string{c.kind}, Offsets: c.unit, Limit: 1})
+		require.NoError(t, err)
+		if c.want == nil {
+			require.Empty(t, got.Hits)
+			continue
+		}
+		units := map[string]func(string) int{"": func(s string) int { return len(s) }, "runes": utf8.RuneCountInString,
+			"utf16": func(s string) int { return len(utf16.Encode([]rune(s))) }}[c.unit]
+		h := got.Hits[0]
+		var want []api.Match
+		for _, w := range c.want {
+			at := strings.Index(h.Snippet, w)
+			require.GreaterOrEqual(t, at, 0, h.Snippet)
+			want = append(want, api.Match{Start: units(h.Snippet[:at]), End: units(h.Snippet[:at+len(w)])})
+		}
+		require.Equal(t, want, h.Matches, "%s: %s", c.q, h.Snippet)
+	}
 }
 
 func TestRuler(t *testing.T) {

@@ -1,14 +1,11 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/factmill/factmill/pkg/api"
-	"github.com/factmill/factmill/pkg/graph"
 	"github.com/factmill/factmill/services/committer/internal/lexical"
 	"github.com/factmill/factmill/services/committer/internal/store"
 	"github.com/factmill/factmill/services/committer/internal/vectors"
@@ -21,15 +18,8 @@ const (
 	modeHybrid  = "hybrid"
 )
 
-const (
-	// fusionK of reciprocal rank fusion: a hit scores 1/(fusionK + rank) in each list that has it. 60 is the value of Cormack, Clarke and Büttcher,
-	// "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods", SIGIR 2009.
-	fusionK = 60
-	// maxFused is how much of each list is fused.
-	maxFused = 1000
-	// maxNear is how many of the nearest vectors are looked at for those that the filters admit.
-	maxNear = 5000
-)
+// maxNear is how many of the nearest vectors are looked at for those that the filters admit.
+const maxNear = 5000
 
 // Vectors finds entities by their names' vectors, and chunks by their texts'; vectors.Hub does. Labels are those of entities, never empty for them.
 type Vectors interface {
@@ -43,9 +33,12 @@ func (q *Queries) WithVectors(v Vectors) *Queries {
 }
 
 // near adds the hits by vector to s.hits, at least want of each kind where the filters leave so many, best first; the score is the cosine to the query.
-func (s *search) near(src Vectors, kinds map[string]bool, want int, entity func(vectors.Hit) (hit, bool, error)) error {
+func (s *search) near(src Vectors, want int, entity func(vectors.Hit) (hit, bool, error)) error {
+	if src == nil {
+		return api.Errorf(503, "no_vectors", "this service keeps no vectors: search with mode lexical")
+	}
 	var labels []string
-	if kinds[hitEntity] {
+	if s.kinds[hitEntity] {
 		counts, err := s.v.sn.Counts()
 		if err != nil {
 			return err
@@ -62,7 +55,7 @@ func (s *search) near(src Vectors, kinds map[string]bool, want int, entity func(
 			return err
 		}
 	}
-	if kinds[hitChunk] {
+	if s.kinds[hitChunk] {
 		if err := s.nearest(src, vectors.Chunk, nil, want, s.nearChunk); err != nil {
 			return err
 		}
@@ -113,6 +106,9 @@ func (s *search) nearEntity(f vectors.Hit) (hit, bool, error) {
 	if ok, err := s.v.mentioned(e.ID); err != nil || !ok {
 		return hit{}, false, err
 	}
+	if ok, err := s.standsIn(e.ID); err != nil || !ok {
+		return hit{}, false, err
+	}
 	return hit{kind: hitEntity, id: e.ID, score: f.Score}, true, nil
 }
 
@@ -156,45 +152,15 @@ func (s *search) nearChunk(f vectors.Hit) (hit, bool, error) {
 	if err != nil || ref.Index >= len(d.meta.Chunks) {
 		return hit{}, false, err
 	}
-	ok, err = s.chunkLabel(chunkHit{doc: d, index: ref.Index})
+	ok, err = s.admitsChunk(chunkHit{doc: d, index: ref.Index})
 	return hit{kind: hitChunk, score: f.Score, doc: d, index: ref.Index}, ok, err
 }
 
 // weigh gives the terms their weights, for snippets.
 func (s *search) weigh() error {
 	s.terms = lexical.Content(lexical.QueryTerms(s.q, maxQueryTerms))
-	_, err := s.frequencies()
+	_, err := s.postings()
 	return err
-}
-
-// fuse makes one list of two, each best first.
-func fuse(lists ...[]hit) []hit {
-	type key struct{ kind, id string }
-	at := map[key]int{}
-	var out []hit
-	for _, l := range lists {
-		for i, h := range l[:min(len(l), maxFused)] {
-			score := 1 / float64(fusionK+i+1)
-			k := key{h.kind, h.id}
-			if j, ok := at[k]; ok {
-				out[j].score += score
-				if out[j].snippet == "" {
-					out[j].snippet = h.snippet
-				}
-				continue
-			}
-			h.score = score
-			at[k] = len(out)
-			out = append(out, h)
-		}
-	}
-	for i := range out {
-		out[i].score = graph.Round6(out[i].score)
-	}
-	slices.SortFunc(out, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.id, b.id))
-	})
-	return out
 }
 
 // noVectors makes a refusal of what went wrong with the vectors; what is wrong with the store or the caller stays.

@@ -14,6 +14,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/embed"
 	"github.com/factmill/factmill/pkg/fingerprint"
+	"github.com/factmill/factmill/services/committer/internal/store"
 	"github.com/factmill/factmill/services/committer/internal/vectors"
 )
 
@@ -163,25 +164,129 @@ func TestSearchLooksOnBehindWhatIsFilteredOut(t *testing.T) {
 	require.True(t, got.Incomplete, "the reply says that it looked no further")
 }
 
-func TestSearchWithoutVectorsIsRefused(t *testing.T) {
+func TestSearchByVectorWithoutVectorsIsRefused(t *testing.T) {
 	d, n := vectorDesk(t)
-	for _, mode := range []string{"vector", "hybrid"} {
-		n.fail = fmt.Errorf("graph: %w: connection refused", vectors.ErrAway)
+	by := func(mode string) error {
 		_, err := d.q.Search(t.Context(), g, api.Search{Q: "ada", Mode: mode})
-		requireRefused(t, err, 503, "no_vectors")
-		require.ErrorContains(t, err, "connection refused; mode lexical needs none")
-		n.fail = &vectors.EmbedderError{Graph: g, Stored: "hash-1", StoredN: 256, Given: "m", GivenN: 384}
-		_, err = d.q.Search(t.Context(), g, api.Search{Q: "ada", Mode: mode})
-		requireRefused(t, err, 412, "embedder_mismatch")
-		require.ErrorContains(t, err, "`factmill reembed`")
-		n.fail = errors.New("disk")
-		_, err = d.q.Search(t.Context(), g, api.Search{Q: "ada", Mode: mode})
-		require.EqualError(t, err, "disk", "an error is an error")
+		return err
 	}
+	n.fail = fmt.Errorf("graph: %w: connection refused", vectors.ErrAway)
+	requireRefused(t, by("vector"), 503, "no_vectors")
+	require.ErrorContains(t, by("vector"), "connection refused; mode lexical needs none")
+	n.fail = &vectors.EmbedderError{Graph: g, Stored: "hash-1", StoredN: 256, Given: "m", GivenN: 384}
+	requireRefused(t, by("vector"), 412, "embedder_mismatch")
+	require.ErrorContains(t, by("vector"), "`factmill reembed`")
+	n.fail = errors.New("disk")
+	require.EqualError(t, by("vector"), "disk", "an error is an error")
 	d.q.WithVectors(nil)
-	_, err := d.q.Search(t.Context(), g, api.Search{Q: "ada", Mode: "vector"})
-	requireRefused(t, err, 503, "no_vectors")
-	require.ErrorContains(t, err, "search with mode lexical")
-	_, err = d.q.Search(t.Context(), g, api.Search{Q: "ada"})
+	requireRefused(t, by("vector"), 503, "no_vectors")
+	require.ErrorContains(t, by("vector"), "search with mode lexical")
+	require.NoError(t, by("lexical"))
+}
+
+// Whatever fails by vector, hybrid gives what words find, in their order, and says what it did without.
+func TestSearchHybridDoesWithoutAMethod(t *testing.T) {
+	d, n := vectorDesk(t)
+	lexical, err := d.q.Search(t.Context(), g, api.Search{Q: "Ada Lovelace"})
 	require.NoError(t, err)
+	require.Empty(t, lexical.Failed)
+	for _, c := range []struct {
+		fail          error
+		code, message string
+	}{
+		{fmt.Errorf("graph: %w: connection refused", vectors.ErrAway), "no_vectors", "connection refused"},
+		{vectors.ErrHubClosed, "no_vectors", "closed"},
+		{&vectors.EmbedderError{Graph: g, Stored: "hash-1", StoredN: 256, Given: "m", GivenN: 384}, "embedder_mismatch", "`factmill reembed`"},
+		{errors.New("disk"), "internal", "disk"},
+		{nil, "no_vectors", "keeps no vectors"}, // none at all
+	} {
+		if n.fail = c.fail; c.fail == nil {
+			d.q.WithVectors(nil)
+		}
+		got, err := d.q.Search(t.Context(), g, api.Search{Q: "Ada Lovelace", Mode: "hybrid"})
+		require.NoError(t, err)
+		require.Len(t, got.Failed, 1)
+		require.Equal(t, []string{"vector", c.code}, []string{got.Failed[0].Method, got.Failed[0].Code})
+		require.Contains(t, got.Failed[0].Message, c.message)
+		require.Equal(t, found(t, lexical), found(t, got))
+		require.InDelta(t, 1.0/61, got.Hits[0].Score, 1e-6)
+	}
+	got, err := d.q.Search(t.Context(), g, api.Search{Q: "ada", Mode: "hybrid", Kinds: []string{"relation"}})
+	require.NoError(t, err)
+	require.Empty(t, got.Failed, "relations have no vectors, which is no failure")
+}
+
+// A method that fails may be the one of the words; when all do, so does the search. A caller who is gone, and a store that is closed, end it.
+func TestSearchFailsWithAllMethods(t *testing.T) {
+	d, _ := vectorDesk(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	v, err := d.q.open(ctx, g, 0, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, v.sn.Close()) }()
+	away := api.Errorf(503, "no_vectors", "nobody answers")
+	try := func(errs ...error) (*search, error) {
+		s := &search{v: v, part: map[string]*cluster{}}
+		var methods []method
+		for i, err := range errs {
+			methods = append(methods, method{[]string{"lexical", "vector"}[i], func() error {
+				s.hits = append(s.hits, hit{kind: hitRelation, id: fmt.Sprint("r", i)})
+				return err
+			}})
+		}
+		return s, s.together(methods...)
+	}
+	s, err := try(errors.New("disk"), nil)
+	require.NoError(t, err)
+	require.Equal(t, []api.FailedMethod{{Method: "lexical", Code: "internal", Message: "disk"}}, s.failed)
+	require.Len(t, s.hits, 1, "what a method found before it failed does not count")
+	require.Equal(t, "r1", s.hits[0].id)
+	_, err = try(errors.New("disk"), away)
+	require.ErrorContains(t, err, "disk")
+	require.ErrorContains(t, err, "nobody answers")
+	require.NotErrorAs(t, err, new(*api.Error), "it is no refusal")
+	_, err = try(away, away)
+	requireRefused(t, err, 503, "no_vectors")
+	_, err = try(store.ErrClosed, nil)
+	require.ErrorIs(t, err, store.ErrClosed)
+	cancel()
+	_, err = try(context.Canceled, nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A list that has a thing several times votes for it once, at its best rank, and the ranks behind it move up.
+func TestFuse(t *testing.T) {
+	d, _ := vectorDesk(t)
+	v, err := d.q.open(t.Context(), g, 0, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, v.sn.Close()) }()
+	s := &search{v: v, part: map[string]*cluster{}}
+	of := func(ids string) (out []hit) {
+		for _, id := range strings.Fields(ids) {
+			out = append(out, hit{kind: hitRelation, id: id, snippet: id})
+		}
+		return out
+	}
+	got, err := s.fuse(of("a a b a c"), of("c d d a"))
+	require.NoError(t, err)
+	var said []string
+	for _, h := range got {
+		said = append(said, fmt.Sprintf("%s %.6f", h.id, h.score))
+	}
+	require.Equal(t, []string{
+		fmt.Sprintf("a %.6f", 1.0/61+1.0/63), // first, and third of c d a
+		fmt.Sprintf("c %.6f", 1.0/63+1.0/61), // third of a b c, and first
+		fmt.Sprintf("b %.6f", 1.0/62), fmt.Sprintf("d %.6f", 1.0/62)}, said)
+}
+
+// Vectors that have not followed the last commit yet lead to nothing that it ended.
+func TestSearchByVectorsThatAreBehind(t *testing.T) {
+	d, _ := vectorDesk(t)
+	d.commit(newDoc("ada", "Nothing is left of it."), deleted("bab"))
+	for _, mode := range []string{"vector", "hybrid"} {
+		for _, q := range []string{"Ada Lovelace born in 1815", "Charles Babbage knew"} {
+			got, err := d.q.Search(t.Context(), g, api.Search{Q: q, Mode: mode})
+			require.NoError(t, err)
+			require.Empty(t, got.Hits, "%s: %s", mode, q)
+		}
+	}
 }

@@ -221,7 +221,7 @@ func TestRepliesAreTheContracts(t *testing.T) {
 	require.Equal(t, "hits seq", keysOf(t, o))
 	kinds := map[any]int{}
 	each(t, o["hits"], func(h object) {
-		require.Equal(t, "id kind row score snippet", keysOf(t, h))
+		require.Equal(t, "id kind matches row score snippet", keysOf(t, h))
 		kinds[h["kind"]]++
 		row := h["row"].(object)
 		require.Equal(t, h["id"], row["id"])
@@ -252,7 +252,7 @@ func TestRepliesAreTheContracts(t *testing.T) {
 	stats, err := d.q.Stats(t.Context(), g)
 	require.Equal(t, "candidate_no candidates chunks documents entities entities_by_type graph matches mentions relations relations_by_type schema schema_fingerprint seq",
 		keysOf(t, ask(stats, err)))
-	types, err := d.q.RelationTypes(t.Context(), g)
+	types, err := d.q.RelationTypes(t.Context(), g, api.RelationTypesGet{})
 	require.Equal(t, "relation_types seq", keysOf(t, ask(types, err)))
 }
 

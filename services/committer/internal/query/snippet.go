@@ -2,6 +2,7 @@ package query
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/factmill/factmill/services/committer/internal/lexical"
@@ -10,11 +11,36 @@ import (
 // snippetBytes is about how long a snippet is.
 const snippetBytes = 240
 
-// snippet cuts about snippetBytes around the place of text where most different words of the query stand together; cuts are
-// marked with "…" and white space is one space. Without a match it is the beginning.
-func snippet(text string, words map[string]float64) string {
+// snip is a part of a text and the matches in it, by bytes of it, in order.
+type snip struct {
+	text  string
+	marks [][2]int
+}
+
+// snippet cuts about snippetBytes around the place of text where most different words of the query stand together, and marks every word
+// of the query in it; cuts are shown as "…" and white space is one space. Without a match it is the beginning.
+func snippet(text string, words map[string]float64) snip {
 	from, to, _ := densest(text, words)
-	return around(text, from, min(to, from+snippetBytes))
+	return around(text, from, min(to, from+snippetBytes), matches(text, words))
+}
+
+// matches are the places of words in a text; those that touch or overlap are one.
+func matches(text string, words map[string]float64) [][2]int {
+	var out [][2]int
+	if len(words) == 0 {
+		return nil
+	}
+	lexical.Spans(text, func(term []byte, start, end int) {
+		if _, ok := words[string(term)]; !ok {
+			return
+		}
+		if n := len(out); n > 0 && start <= out[n-1][1] {
+			out[n-1][1] = max(out[n-1][1], end)
+			return
+		}
+		out = append(out, [2]int{start, end})
+	})
+	return out
 }
 
 // densest is the place of about two thirds of a snippet where different words of most weight stand together, and which they
@@ -57,8 +83,8 @@ func densest(text string, words map[string]float64) (from, to int, found []strin
 	return from, to, found
 }
 
-// around widens text[from:to] to about snippetBytes at word ends.
-func around(text string, from, to int) string {
+// around widens text[from:to] to about snippetBytes at word ends, and keeps the marks, places of the text in order, as far as they are in it.
+func around(text string, from, to int, marks [][2]int) snip {
 	rest := max(0, snippetBytes-(to-from))
 	lo, hi := max(0, from-rest/2), min(len(text), to+rest/2)
 	if lo == 0 {
@@ -68,13 +94,40 @@ func around(text string, from, to int) string {
 		lo = max(0, min(lo, len(text)-snippetBytes))
 	}
 	lo, hi = wordStart(text, lo, from), wordEnd(text, hi, to)
-	out := strings.Join(strings.Fields(text[lo:hi]), " ")
+	var out snip
+	var b strings.Builder
 	if lo > 0 {
-		out = "…" + out
+		b.WriteString("…")
+	}
+	gap, begun, open := false, false, -1 // where in text the last mark begins that was kept
+	for i := lo; i < hi; {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if unicode.IsSpace(r) {
+			gap = begun
+			i += size
+			continue
+		}
+		if gap {
+			b.WriteByte(' ')
+		}
+		gap, begun = false, true
+		for len(marks) > 0 && marks[0][1] <= i {
+			marks = marks[1:]
+		}
+		if len(marks) > 0 && marks[0][0] <= i {
+			if open != marks[0][0] {
+				open = marks[0][0]
+				out.marks = append(out.marks, [2]int{b.Len(), 0})
+			}
+			out.marks[len(out.marks)-1][1] = b.Len() + size
+		}
+		b.WriteString(text[i : i+size])
+		i += size
 	}
 	if hi < len(text) {
-		out += "…"
+		b.WriteString("…")
 	}
+	out.text = b.String()
 	return out
 }
 

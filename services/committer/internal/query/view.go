@@ -15,7 +15,7 @@ const viewCache = 48 << 20
 // view is one request's look at a graph at one sequence. It is for one goroutine.
 type view struct {
 	ctx    context.Context
-	sn     *store.Snapshot
+	sn     *scoped
 	schema *schema.Schema
 	unit   string
 	filter *filter // nil: every document
@@ -45,7 +45,7 @@ type docView struct {
 	ruler  *ruler
 }
 
-func newView(ctx context.Context, sn *store.Snapshot, s *schema.Schema, unit string) *view {
+func newView(ctx context.Context, sn *scoped, s *schema.Schema, unit string) *view {
 	return &view{ctx: ctx, sn: sn, schema: s, unit: unit, young: map[docAt]*docView{}, docs: map[string]store.Doc{}}
 }
 

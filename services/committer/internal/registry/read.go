@@ -36,6 +36,9 @@ func (r *Registry) Named(graph, label, key string) ([]api.RegistryEntry, error) 
 	return out, err
 }
 
+// Labels returns those that have entries, in order.
+func (r *Registry) Labels(graph string) ([]string, error) { return r.labels(graph, "") }
+
 // Identify returns the folded name of the entry that a folded name means; "" when it is nobody's, or several ones'.
 func (r *Registry) Identify(graph, label, key string) (string, error) {
 	rows, err := r.named(graph, label, key)

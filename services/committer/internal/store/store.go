@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 const (
 	rowFormat = "format"
 	rowEpoch  = "epoch"
+	rowOwn    = "name"
 )
 
 // Options of Open. Only Dir is required.
@@ -91,6 +93,7 @@ type Store struct {
 	db    *pebble.DB
 	lock  *pebble.Lock
 	epoch uint64
+	name  string
 	space *space
 	ship  *shipper
 
@@ -180,6 +183,14 @@ func (s *Store) open(ctx context.Context) error {
 		s.epoch = epoch
 		return s.loadGraphs(ctx)
 	}
+	name, err := s.systemRow(rowOwn)
+	if err != nil {
+		return err
+	}
+	if len(name) == 0 { // a new store, or one that an older version wrote
+		name = []byte(fmt.Sprintf("%016x", rand.Uint64()))
+	}
+	s.name = string(name)
 	// First of all: copies are to see what is undone and brought forward now.
 	if err := s.resumeShip(epoch); err != nil {
 		return err
@@ -195,7 +206,8 @@ func (s *Store) open(ctx context.Context) error {
 	s.epoch = epoch + 1
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := errors.Join(b.Set(systemKey(rowFormat).end(), number(formatVersion), nil), b.Set(systemKey(rowEpoch).end(), number(s.epoch), nil)); err != nil {
+	if err := errors.Join(b.Set(systemKey(rowFormat).end(), number(formatVersion), nil), b.Set(systemKey(rowEpoch).end(), number(s.epoch), nil),
+		b.Set(systemKey(rowOwn).end(), name, nil)); err != nil {
 		return fmt.Errorf("raise epoch: %w", err)
 	}
 	s.ship.raise(s.epoch)
@@ -269,6 +281,10 @@ func (s *Store) Fatal(err error) {
 
 // Epoch counts the writers of this data directory: each Open raises it by one.
 func (s *Store) Epoch() uint64 { return s.epoch }
+
+// Name is a random name that the store got when it was made: its backups and what is made of them have it too, another store has another one. A
+// copy that follows has none of its own: it is empty.
+func (s *Store) Name() string { return s.name }
 
 // enter registers a call; exit must follow when it returns nil.
 func (s *Store) enter() error {

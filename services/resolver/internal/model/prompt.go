@@ -2,16 +2,13 @@ package model
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/llm"
 )
 
 // PromptID names the version of the instruction. Raise it with the prompt's file.
@@ -46,27 +43,7 @@ func Shown(pairs []api.JudgePair) (string, error) {
 			return "", fmt.Errorf("encode pair %d: %w", i, err)
 		}
 	}
-	text := visible(body.String())
-	sum := sha256.Sum256([]byte(text))
-	mark := hex.EncodeToString(sum[:8])
-	return "BEGIN " + mark + "\n" + text + "END " + mark + "\n", nil
-}
-
-// visible writes what nobody sees in JSON, and what opens and closes a tag, by number.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r != '<' && r != '>' && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
+	return llm.Marked(llm.Visible(body.String())), nil
 }
 
 type object = map[string]any
