@@ -27,7 +27,7 @@ const (
 	// PromptID of the extraction prompt. Raise it with the prompt's file.
 	PromptID = "extract/1"
 	// RulesVersion of the embedded extractor's rule set.
-	RulesVersion = 3
+	RulesVersion = 4
 )
 
 // Pipeline is the settings of one graph.

@@ -20,6 +20,8 @@ func (d *document) adjacent(c *chunk) {
 		switch t := &c.tokens[a.last]; {
 		case t.Hash == prose.Possessive:
 			d.possession(c, s, a, b)
+		case (t.Is('\'') || t.Is('’')) && !t.Space && c.tokens[a.last-1].Kind == prose.Word && endsInS(c.word(a.last-1)) && !(a.first > s.First && c.tokens[a.first-1].Kind == prose.Punct && !c.tokens[a.first-1].Is(',')):
+			d.possession(c, s, a, b) // Avon Holdings' unit Tidewell
 		case t.Kind == prose.Word && c.lower(a.last):
 			d.prepositional(c, s, a, b)
 		case t.Is('('):
@@ -227,6 +229,9 @@ func (d *document) possession(c *chunk, s *prose.Sentence, a, b *run) {
 		return
 	}
 	direct := b.first == a.last+1
+	if !direct && partNouns[c.tokens[a.last+1].Hash] && b.first == a.last+2 {
+		direct = d.isOf(a, tOrganization) && d.isOf(b, tOrganization) // Acme's subsidiary Tidewell
+	}
 	switch {
 	case d.isOf(a, tLocation) && direct:
 		_ = d.join(c, s, b, a, tOrganization, tLocation, d.rs.located, 0.75, "place's organization") ||
@@ -239,8 +244,28 @@ func (d *document) possession(c *chunk, s *prose.Sentence, a, b *run) {
 	}
 }
 
+// partNouns are what an organization calls one that belongs to it.
+var partNouns = map[uint64]bool{
+	prose.Hash("subsidiary"): true, prose.Hash("unit"): true, prose.Hash("division"): true, prose.Hash("affiliate"): true, prose.Hash("arm"): true, prose.Hash("offshoot"): true,
+	prose.Hash("department"): true, prose.Hash("imprint"): true,
+}
+
+// teams are people around one.
+var teams = map[uint64]bool{
+	prose.Hash("team"): true, prose.Hash("group"): true, prose.Hash("lab"): true, prose.Hash("laboratory"): true, prose.Hash("students"): true, prose.Hash("colleagues"): true,
+	prose.Hash("colleague"): true, prose.Hash("office"): true,
+}
+
 // seat reads "Acme's headquarters in Leeds"; i is the word that ended the walk.
 func (d *document) seat(c *chunk, s *prose.Sentence, a, b *run, i int) {
+	next := i + 1
+	if next < b.first && c.tokens[next].Hash == hashThe {
+		next++
+	}
+	if next == b.first && c.tokens[i].Hash == hashAt && i == a.last+2 && teams[c.tokens[i-1].Hash] {
+		d.join(c, s, a, b, tPerson, tOrganization, d.rs.worksFor, 0.75, "person's team at organization")
+		return
+	}
 	if i+1 != b.first || c.tokens[i].Hash != hashIn || i-1 <= a.last || !c.info[i-1].is(placeIn) {
 		return
 	}
@@ -266,7 +291,8 @@ func (d *document) based(c *chunk, s *prose.Sentence, i int) {
 				return
 			}
 		}
-		d.join(c, s, b, p, tOrganization, tLocation, d.rs.located, 0.85, "place-based")
+		_ = d.join(c, s, b, p, tOrganization, tLocation, d.rs.located, 0.85, "place-based") ||
+			d.join(c, s, b, p, tPerson, tLocation, d.rs.located, 0.8, "place-based")
 	}
 }
 
@@ -287,7 +313,7 @@ func (d *document) commaJoined(c *chunk, s *prose.Sentence, a, b *run) {
 		}
 		return
 	}
-	if h := c.tokens[a.last+1].Hash; b.first == a.last+2 {
+	if h := c.tokens[a.last+1].Hash; b.first == a.last+2 || b.first == a.last+3 && c.quarter(a.last+2) {
 		switch h {
 		case hashIn, hashNear:
 			_ = d.join(c, s, a, b, tOrganization, tLocation, d.rs.located, 0.75, "organization in place") ||
@@ -327,6 +353,8 @@ func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
 	ph := &d.rs.phrases[m.phrase]
 	switch {
 	case m.first == s.First && ph.elems[0].kind == participle:
+	case m.first == s.First+1 && ph.elems[0].kind == activeVerb && c.tokens[s.First].Hash == hashHaving:
+	case m.first == s.First+1 && c.pastClause(s, m, ph):
 	case ph.nominal && m.first > s.First && m.first < s.First+4 && c.tokens[s.First].Hash == hashAs: // "As head of sales at Acme, Ann Roe"
 	default:
 		return -1
@@ -350,4 +378,25 @@ func (d *document) fronted(c *chunk, s *prose.Sentence, m *match) int {
 		return -1
 	}
 	return -1
+}
+
+// pastClause tells whether "before joining", "after leaving" or "since joining" begins a phrase in a sentence that says what came to pass.
+func (c *chunk) pastClause(s *prose.Sentence, m *match, ph *phrase) bool {
+	if ph.elems[0].kind != activeVerb || m.first <= s.First || s.Question {
+		return false
+	}
+	switch c.tokens[m.first-1].Hash {
+	case hashBefore, hashAfter, hashSince:
+	default:
+		return false
+	}
+	if f, ok := ph.elems[0].find(c.tokens[m.first].Hash); !ok || f != ingForm {
+		return false
+	}
+	for i := s.First; i < s.Last; i++ {
+		if c.lower(i) && c.info[i].flags&(modal|plan|not|ifWord|thwart|say|opinion) != 0 {
+			return false
+		}
+	}
+	return true
 }

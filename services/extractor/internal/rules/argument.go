@@ -46,6 +46,9 @@ func (d *document) right(c *chunk, m *match) argument {
 		if t.Hash == hashOf && t.Kind == prose.Word && i > m.last && (c.info[i-1].is(piece) || c.tokens[i-1].Kind == prose.Number && i-2 >= m.last && c.tokens[i-2].Hash == hashVer) {
 			continue // three volumes of, a third of, version 2 of
 		}
+		if t.Hash == hashOf && t.Kind == prose.Word && i > m.last && c.info[i-1].is(placeWord) && c.lower(i-1) {
+			continue // in the town of
+		}
 		if t.Hash == hashIn && t.Kind == prose.Word && i > m.last && c.info[i-1].is(piece) {
 			continue // a stake in
 		}
@@ -135,7 +138,7 @@ func (c *chunk) group(a *argument, r int, s *prose.Sentence) {
 		for i >= s.First && c.info[i].flags&(det|honorific) != 0 && c.tokens[i].Kind == prose.Word {
 			i--
 		}
-		if i >= s.First && c.tokens[i].Kind == prose.Word && !c.info[i].is(conj|role) && c.info[i].flags&(adverb|relative|ifWord) == 0 {
+		if i >= s.First && c.tokens[i].Kind == prose.Word && !c.info[i].is(conj|role|roles) && c.info[i].flags&(adverb|relative|ifWord) == 0 {
 			first = r
 		}
 	}

@@ -191,6 +191,12 @@ func (d *document) tokenize(c *chunk) {
 			if t.Shape&prose.Caps != 0 && e.is(stop) && t.End-t.Start <= 5 && !plainCaps[t.Hash] {
 				e = &unknown // WHO is not who
 			}
+			if (t.Hash == hashJan || t.Hash == hashSun) && t.Shape&prose.Upper != 0 && i+1 < len(c.tokens) && c.tokens[i+1].Kind == prose.Word && c.tokens[i+1].Shape&prose.Upper != 0 &&
+				!d.rs.words.get(c.tokens[i+1].Hash).is(stop) && !(i > 0 && c.info[i-1].is(prep) && c.tokens[i-1].Hash == hashIn) {
+				if e = &janName; t.Hash == hashSun {
+					e = &unknown // Sun Yifan
+				}
+			}
 			if t.Shape&(prose.Upper|prose.Uncased|prose.Mixed) == 0 {
 				d.lowers.add(t.Hash)
 			}
@@ -199,6 +205,13 @@ func (d *document) tokenize(c *chunk) {
 		c.runAt = append(c.runAt, 0)
 	}
 }
+
+// janName is the month's short name where it is a person's: Jan Eide.
+var (
+	hashJan = prose.Hash("jan")
+	hashSun = prose.Hash("sun")
+	janName = entry{hash: hashJan, flags: given}
+)
 
 // plainCaps are small words that are no acronyms in capitals either: "THE SELE TELESCOPE".
 var plainCaps = map[uint64]bool{hashThe: true, hashOf: true, hashAnd: true, hashFor: true, hashBy: true, hashFrom: true, hashWith: true}

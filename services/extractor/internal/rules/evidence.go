@@ -175,6 +175,9 @@ func (d *document) placeByPreposition(c *chunk, s *prose.Sentence, r *run) (floa
 	if c.tokens[p].Hash == hashThe && p > s.First && c.tokens[p-1].Hash == hashAlong && r.last-r.first == 1 {
 		return 0.7, "place after along"
 	}
+	if c.quarter(p) && p > s.First && c.tokens[p-1].Hash == hashIn {
+		p-- // in northern Karelin
+	}
 	w := &unknown
 	if p > s.First && c.tokens[p-1].Kind == prose.Word {
 		w = c.info[p-1]
@@ -221,4 +224,14 @@ func (d *document) placeByPreposition(c *chunk, s *prose.Sentence, r *run) (floa
 		}
 	}
 	return 0, ""
+}
+
+// quarter tells a word for a part of a place: in northern Karelin.
+func (c *chunk) quarter(i int) bool { return c.lower(i) && quarters[c.tokens[i].Hash] }
+
+var quarters = map[uint64]bool{
+	prose.Hash("northern"): true, prose.Hash("southern"): true, prose.Hash("eastern"): true, prose.Hash("western"): true, prose.Hash("central"): true,
+	prose.Hash("northeastern"): true, prose.Hash("northwestern"): true, prose.Hash("southeastern"): true, prose.Hash("southwestern"): true,
+	prose.Hash("north-eastern"): true, prose.Hash("north-western"): true, prose.Hash("south-eastern"): true, prose.Hash("south-western"): true,
+	prose.Hash("rural"): true, prose.Hash("upper"): true, prose.Hash("lower"): true, prose.Hash("downtown"): true,
 }

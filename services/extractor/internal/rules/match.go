@@ -54,6 +54,16 @@ func (d *document) tryPhrase(c *chunk, s *prose.Sentence, sent int32, i int, p i
 func (d *document) matchElems(c *chunk, s *prose.Sentence, start, i int, elems []elem) int {
 	for k := range elems {
 		e := &elems[k]
+		if e.kind == gapName {
+			for i < s.Last && c.runAt[i] == 0 && (c.info[i].is(honorific|role) || c.tokens[i].Hash == hashThe) {
+				i++
+			}
+			if i >= s.Last || c.runAt[i] == 0 || c.runs[c.runAt[i]-1].first != i {
+				return 0
+			}
+			i = c.runs[c.runAt[i]-1].last
+			continue
+		}
 		if e.kind == gapWords {
 			for n := 1; n <= 3 && i+n < s.Last; n++ {
 				if !c.lower(i+n-1) || c.runAt[i+n-1] > 0 || c.info[i+n-1].flags&(conj|relative) != 0 {
@@ -85,7 +95,8 @@ func (d *document) matchElems(c *chunk, s *prose.Sentence, start, i int, elems [
 			if !c.info[i].is(e.class) {
 				return 0
 			}
-			i++
+			for i++; k > 0 && i < s.Last && c.lower(i) && c.runAt[i] == 0 && c.info[i].is(e.class); i++ { // chief executive
+			}
 			continue
 		}
 		f, ok := e.find(c.tokens[i].Hash)
@@ -188,12 +199,16 @@ func (d *document) leftOf(c *chunk, m *match) argument {
 	ph := &d.rs.phrases[m.phrase]
 	s := &c.sents[m.sent]
 	a := argument{pronoun: -1}
-	w := walk{d: d, c: c, s: s, a: &a, i: m.first - 1}
+	w := walk{d: d, c: c, s: s, a: &a, i: m.first - 1, from: m.first - 1}
 	if r := d.fronted(c, s, m); r >= 0 {
 		c.groupRight(&a, r, s)
 		return a
 	}
 	if ph.adverbial && w.i >= s.First && !c.info[w.i].is(be) && w.beforeVerb() {
+		return a
+	}
+	if c.pastClause(s, m, ph) { // worked for Keel Bank before joining
+		w.conjunction(m)
 		return a
 	}
 	linked := false // a form of "be", a comma or "as" stands before

@@ -14,6 +14,7 @@ const (
 	participle
 	classWord // a word with a flag
 	gapWords  // one to three lower-case words
+	gapName   // a name, with its role or title
 )
 
 // form of a verb that an element lists.
@@ -55,6 +56,7 @@ type phrase struct {
 	elems       []elem
 	nominal     bool // begins with a noun: stands after "is" or a comma
 	bound       bool // nominal, and never straight after a name
+	spans       bool // holds a name, which shorter phrases may be about
 	lack        bool // holds "without": a denial before it makes it true
 	adverbial   bool // begins with a preposition: the subject stands before the verb that it belongs to
 	left, right slot
@@ -133,6 +135,9 @@ func (rs *ruleset) parsePhrase(line string, verbs map[string]forms) (phrase, err
 	for _, w := range words {
 		p.elems = append(p.elems, rs.parseElem(w, verbs))
 	}
+	for i := range p.elems {
+		p.spans = p.spans || p.elems[i].kind == gapName
+	}
 	k := p.elems[0].kind
 	p.nominal = k == classWord || k == literal
 	return p, nil
@@ -154,6 +159,8 @@ func (rs *ruleset) parseElem(w string, verbs map[string]forms) elem {
 	switch {
 	case w == "*":
 		return elem{kind: gapWords}
+	case w == "%name":
+		return elem{kind: gapName}
 	case w == "%role":
 		return elem{kind: classWord, class: role | roles}
 	case w == "%place":

@@ -114,7 +114,7 @@ func (d *document) shadowed(list []match, i int) bool {
 	m := &list[i]
 	for k := range list {
 		o := &list[k]
-		if k == i || o.last-o.first <= m.last-m.first || m.first < o.first || m.last > o.last {
+		if k == i || d.rs.phrases[o.phrase].spans || o.last-o.first <= m.last-m.first || m.first < o.first || m.last > o.last {
 			continue
 		}
 		if o.first < m.first || d.rs.phrases[o.phrase].relation == d.rs.phrases[m.phrase].relation {
@@ -318,6 +318,13 @@ func (c *chunk) roleBetween(from, to int) bool {
 	found := false
 	for i := from; i < to; i++ {
 		switch t := &c.tokens[i]; {
+		case found && i+1 < to && t.Hash == hashOf && c.tokens[to-1].Is(','): // head of research,
+			for i++; i < to-1; i++ {
+				if !c.lower(i) || c.info[i].flags&(prep|be|aux|relative|not) != 0 {
+					return false
+				}
+			}
+			return true
 		case t.Hash == prose.Possessive && i == from:
 		case t.Is(',') && i == to-1:
 		case t.Kind != prose.Word || c.info[i].flags&(prep|conj|be|aux|finite|relative|det|not) != 0 && !c.info[i].is(role):

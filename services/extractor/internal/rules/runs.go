@@ -52,6 +52,10 @@ var (
 	hashThey       = prose.Hash("they")
 	hashWhich      = prose.Hash("which")
 	hashTheir      = prose.Hash("their")
+	hashGeneral    = prose.Hash("general")
+	hashAfter      = prose.Hash("after")
+	hashSince      = prose.Hash("since")
+	hashHaving     = prose.Hash("having")
 )
 
 const maxRun = 12 // tokens
@@ -166,7 +170,7 @@ func (d *document) runFrom(c *chunk, s *prose.Sentence, sent int32, i int, headi
 		return i + n
 	}
 	first, honor := i, false
-	for first < s.Last && c.info[first].is(honorific) && d.prefixOf(c, first) == 0 && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) {
+	for first < s.Last && c.info[first].is(honorific) && d.prefixOf(c, first) == 0 && c.tokens[first].Shape&prose.Upper != 0 && first+1 < s.Last && c.capital(first+1) && !(c.tokens[first].Hash == hashGeneral && c.info[first+1].in == tOrganization && c.headNext(s, first)) {
 		first, honor = first+1, true
 	}
 	if !c.capital(first) || c.info[first].is(role) && !c.info[first].is(given) && !c.headNext(s, first) {
@@ -224,7 +228,7 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 			if e.is(role) && !e.is(given) && !c.roleIsSurname(s, first, next) && e.in == 0 && !c.headNext(s, next) {
 				return last, head
 			}
-			if e.is(honorific) && e.in == 0 && !c.info[prev].is(given) {
+			if e.is(honorific) && e.in == 0 && !c.info[prev].is(given) && !(t.Hash == hashGeneral && c.headNext(s, next)) { // Tavelund General Hospital
 				return last, head
 			}
 			last++
@@ -236,6 +240,9 @@ func (c *chunk) extend(s *prose.Sentence, first int, honor bool) (last, head int
 			return next + 1, head // the Vireo One
 		case c.lower(next) && c.joinedCapital(next):
 			last++ // Abd al-Rahman
+			if !fixed {
+				head = next
+			}
 			continue
 		case t.Is('&') && next+1 < s.Last && c.capital(next+1):
 			last += 2

@@ -430,6 +430,10 @@ func (d *document) typeAsPlace(c *chunk, r *run) {
 	if r.conf >= loneName || n > 3 || r.heading || c.tokens[r.last-1].Shape&(prose.Digit|prose.Mixed) != 0 {
 		return
 	}
+	if k := r.last + 2; k < s.Last && c.tokens[r.last].Is('-') && c.tokens[k-1].Hash == hashBased && (c.runAt[k] > 0 || c.lower(k) && (c.info[k].near == tOrganization || c.info[k].is(role))) {
+		r.take(tLocation, 0.85, "place-based")
+		return
+	}
 	// Halden, Norway
 	if r.last+1 < s.Last && c.tokens[r.last].Is(',') && c.info[r.last+1].is(place) && !c.listed(s, r.last+1) && (inPlace || before < s.First) {
 		r.take(tLocation, 0.85, "before a country")

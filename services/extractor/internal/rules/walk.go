@@ -20,6 +20,7 @@ type walk struct {
 	relativeAt int
 	apposed    int // the comma before a nominal phrase, or 0
 	stop       bool
+	from       int // the token before the phrase
 }
 
 // nounPhrase goes over what stands before the noun of a nominal phrase: "the chief" in "is the chief engineer at". It tells
@@ -133,10 +134,21 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 	}
 	// "by Ann Roe, who works for": the clause is about the name right before it.
 	after := w.apposed > 0 && w.apposed == run.last || w.relative && (w.relativeAt == run.last || w.relativeAt == run.last+1 && c.tokens[run.last].Is(','))
+	if !after && w.commas == 1 && w.lastComma == w.from && run.last == w.from && len(ph.left.types) > 0 {
+		after = ph.elems[0].kind == participle // "of the charity Clearwell, based in"
+	}
 	if after && run.typ > 0 && len(ph.left.types) > 0 && w.d != nil && !ph.left.suits(w.d.rs, run.typ) {
 		after = false // "the museum in Skelle, whose curator"
 	}
-	if p := w.prepBefore(run); p >= 0 && !after {
+	p := w.prepBefore(run)
+	if p < 0 && !after && w.d != nil && w.commas == 0 && r > 0 && run.typ == tOrganization {
+		if b := &c.runs[r-1]; b.sent == run.sent && b.typ == tOrganization && c.between(b, run) == 2 {
+			if q := w.prepBefore(b); q > w.s.First && c.tokens[q].Hash == hashFrom && c.info[q-1].is(soft|roles) {
+				p = q // "Researchers from Acme and Globex joined"
+			}
+		}
+	}
+	if p >= 0 && !after {
 		w.i = p - 1
 		w.a.penalty += 0.03
 		// Over the noun that the preposition belongs to, as far as an insertion holds it.
@@ -155,7 +167,7 @@ func (w *walk) candidate(r int, ph *phrase, linked bool) bool {
 			w.i = k - 1
 			w.commas = 2
 			return false
-		} else if !(k > w.s.First && c.lower(k-1) && c.runAt[k+1] > 0 && endsInS(c.word(k-1))) { // two of the engineers, Ann Roe and Bo Berg, work
+		} else if !(k > w.s.First && c.lower(k-1) && c.runAt[k+1] > 0 && (endsInS(c.word(k-1)) || c.roleEnds(w.s, k-1) && c.runs[c.runAt[k+1]-1].typ == tPerson)) { // two of the engineers, Ann Roe and Bo Berg, work
 			w.stop = true
 			return false
 		}
@@ -210,7 +222,7 @@ func (w *walk) insertion() bool {
 		return false
 	}
 	for i := k + 1; i <= w.i; i++ {
-		if w.c.info[i].is(finite) && w.c.lower(i) && !w.c.info[k+1].is(relative|det) {
+		if w.c.info[i].is(finite) && w.c.lower(i) && !w.c.info[k+1].is(relative|det) && !(i == k+1 && w.d != nil && w.d.reduced(w.c, i)) {
 			return false
 		}
 	}
@@ -222,17 +234,20 @@ func (w *walk) insertion() bool {
 // copula jumps over "is a small company" before a participle or noun: "Acme is a company based in".
 func (w *walk) copula() bool {
 	c := w.c
+	denied := false
 	for i, n := w.i, 0; i >= w.s.First && n < 6; i, n = i-1, n+1 {
 		if c.runAt[i] > 0 || !c.lower(i) {
 			return false
 		}
 		if c.info[i].is(be) {
 			w.i = i - 1
+			w.a.negated = w.a.negated || denied
 			return true
 		}
 		if c.info[i].flags&(prep|conj|finite|modal) != 0 {
 			return false
 		}
+		denied = denied || c.info[i].is(not) // "is no longer a unit of"
 	}
 	return false
 }
@@ -291,4 +306,22 @@ func (w *walk) conjunction(m *match) {
 		}
 		i = run.last - 1
 	}
+}
+
+// reduced tells whether a clause without its pronoun begins at token i: "based in", "owned by", "maintained by".
+func (d *document) reduced(c *chunk, i int) bool {
+	return i+1 < len(c.tokens) && d.past(c, i) && c.info[i+1].is(prep) && c.lower(i+1)
+}
+
+// roleEnds tells whether a person's work ends at token i: "chief executive", "head of research".
+func (c *chunk) roleEnds(s *prose.Sentence, i int) bool {
+	for n := 0; n < 4 && i >= s.First && c.lower(i) && c.runAt[i] == 0; i, n = i-1, n+1 {
+		if c.info[i].is(role) {
+			return true
+		}
+		if n > 0 && c.info[i].is(finite) || c.info[i].flags&(be|aux|relative|conj|not|det) != 0 {
+			return false
+		}
+	}
+	return false
 }
