@@ -121,6 +121,15 @@ func (c cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// still is the cursor when the graph is at seq; one of another commit is refused, so that no page tells of what is gone.
+func (c cursor) still(seq uint64) (cursor, error) {
+	if c.Seq != 0 && c.Seq != seq {
+		return c, badArg("cursor is of commit %d, and the graph has changed since (%d now): leave cursor out to begin anew", c.Seq, seq)
+	}
+	c.Seq = seq
+	return c, nil
+}
+
 // going reads a cursor of a call; args are the arguments with an empty cursor.
 func going(t Tool, text string, args any) (cursor, error) {
 	call, err := json.Marshal(args)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/factmill/factmill/pkg/api"
 )
@@ -144,7 +146,7 @@ type Check struct {
 	Quote      string `json:"quote"`
 }
 
-// Verdict says of a citation whether it holds. OK is that it is current and that its quote, when there is one, stands in its text.
+// Verdict says of a citation whether it holds. OK is that it is current and that its quote stands in its text.
 type Verdict struct {
 	EvidenceID string `json:"evidence_id"`
 	Quote      string `json:"quote,omitempty"`
@@ -226,7 +228,8 @@ func judge(c Check, found api.Citation) Verdict {
 		return v
 	}
 	v.Document, v.Fact = found.Document, fact(found)
-	if c.Quote == "" {
+	if strings.TrimSpace(c.Quote) == "" {
+		v.OK, v.Why = false, "it is current, but no quote was given: whether it says so is not known; put its words in double quotes before its id"
 		return v
 	}
 	in := Quoted(found.Quote, c.Quote) || Quoted(found.Passage, c.Quote)
@@ -237,24 +240,42 @@ func judge(c Check, found api.Citation) Verdict {
 	return v
 }
 
-// Quoted says whether words stand in a text: as they are, but for white space, which counts as one space, and the kind of quotation marks and apostrophes. An ellipsis parts
-// pieces that follow each other. Words of fewer than two letters or digits stand nowhere.
+// Quoted says whether words stand in a text, in one piece and from word to word: as they are, but for white space, which counts as one space, the kind of quotation marks and
+// apostrophes, and an ellipsis at either end. One within has to stand in the text too: what is left out can turn the sense. Words of fewer than two letters or digits stand nowhere.
 func Quoted(text, words string) bool {
-	text = spaced(text)
-	at, letters := 0, 0
-	for part := range strings.SplitSeq(strings.ReplaceAll(spaced(words), "...", "…"), "…") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
-		i := strings.Index(text[at:], part)
+	text, words = spaced(text), strings.Trim(spaced(words), "…. ")
+	if letters(words) < 2 {
+		return false
+	}
+	for from := 0; ; {
+		i := strings.Index(text[from:], words)
 		if i < 0 {
 			return false
 		}
-		at += i + len(part)
-		letters += len(part)
+		i += from
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		first, size := utf8.DecodeRuneInString(words)
+		last, _ := utf8.DecodeLastRuneInString(words)
+		after, _ := utf8.DecodeRuneInString(text[i+len(words):])
+		if !(inWord(before) && inWord(first)) && !(inWord(last) && inWord(after)) {
+			return true
+		}
+		from = i + size
 	}
-	return letters >= 2
+}
+
+// inWord is of letters that are parted from others by more than themselves: of scripts without spaces any two letters are words.
+func inWord(r rune) bool {
+	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
+
+func letters(s string) (n int) {
+	for _, r := range s {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			n++
+		}
+	}
+	return n
 }
 
 var marksOfQuotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "‘", "'", "’", "'", "‚", "'")

@@ -99,7 +99,7 @@ func (k *Kit) describeTool() Tool {
 		if err != nil {
 			return Result{}, err
 		}
-		req := api.EntityGet{AsOf: at.Seq, Limit: pageOfEntity, Within: k.within}
+		req := api.EntityGet{Limit: pageOfEntity, Within: k.within}
 		if req.ID, req.Type, req.Name, err = target("entity", a.Entity); err != nil {
 			return Result{}, err
 		}
@@ -107,7 +107,9 @@ func (k *Kit) describeTool() Tool {
 		if err != nil {
 			return Result{}, err
 		}
-		at.Seq = r.Seq
+		if at, err = at.still(r.Seq); err != nil {
+			return Result{}, err
+		}
 		return k.described(at, r), nil
 	}
 	return t
@@ -209,7 +211,7 @@ func (k *Kit) exploreTool() Tool {
 		if err != nil {
 			return Result{}, err
 		}
-		req := api.Neighbors{RelationTypes: a.Types, Direction: a.Direction, AsOf: at.Seq, Within: k.within}
+		req := api.Neighbors{RelationTypes: a.Types, Direction: a.Direction, Within: k.within}
 		if req.ID, req.Type, req.Name, err = target("entity", a.Entity); err != nil {
 			return Result{}, err
 		}
@@ -226,7 +228,9 @@ func (k *Kit) exploreTool() Tool {
 		if err != nil {
 			return Result{}, err
 		}
-		at.Seq = r.Seq
+		if at, err = at.still(r.Seq); err != nil {
+			return Result{}, err
+		}
 		p := k.subgraph(at, r)
 		if r.Truncated {
 			p.say("There are more relations than these: raise limit, or narrow with relation_types or direction.")
@@ -292,11 +296,13 @@ func (k *Kit) pathTool() Tool {
 		if err := few("relation_types", a.Types); err != nil {
 			return Result{}, err
 		}
-		r, err := get[api.Subgraph](ctx, k, "query.path", api.Path{From: strings.TrimSpace(a.From), To: strings.TrimSpace(a.To), MaxDepth: depth, RelationTypes: a.Types, AsOf: at.Seq, Within: k.within})
+		r, err := get[api.Subgraph](ctx, k, "query.path", api.Path{From: strings.TrimSpace(a.From), To: strings.TrimSpace(a.To), MaxDepth: depth, RelationTypes: a.Types, Within: k.within})
 		if err != nil {
 			return Result{}, err
 		}
-		at.Seq = r.Seq
+		if at, err = at.still(r.Seq); err != nil {
+			return Result{}, err
+		}
 		p := k.subgraph(at, r)
 		none := fmt.Sprintf("There is no path of at most %d steps.", depth)
 		switch {

@@ -83,7 +83,10 @@ func (k *Kit) search(ctx context.Context, t Tool, a searchArgs) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	p.seq = r.Seq
+	if p.seq = r.Seq; at.Seq != 0 && at.Seq != r.Seq {
+		p.say("The graph has changed since the page before: hits may be missing or come twice; leave cursor out to begin anew.")
+	}
+	p.at.Seq = r.Seq
 	if r.Incomplete {
 		p.say("There may be more: too few of the nearest passages passed the filters.")
 	}
