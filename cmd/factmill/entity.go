@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
@@ -60,7 +61,7 @@ relations are shown too. A link is taken apart with "factmill review reject --id
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
 				raw, err := s.Ask(ctx, "query.entity", req)
 				if err != nil {
-					return explain(ctx, s, err, []named{{schema.KindEntity, req.Type}})
+					return explain(ctx, s, err, labels.Of(schema.KindEntity, req.Type))
 				}
 				return reply(c, raw, render.Entity)
 			})

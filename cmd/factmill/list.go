@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
@@ -99,7 +100,7 @@ func (c *cli) entitiesCmd() *cobra.Command {
 					return len(r.Entities), r.Next, render.Entities(w, r, first)
 				})
 				if err == nil {
-					c.whyEmpty(ctx, s, n, []named{{schema.KindEntity, req.Type}})
+					c.whyEmpty(ctx, s, n, labels.Of(schema.KindEntity, req.Type))
 				}
 				return err
 			})
@@ -126,7 +127,7 @@ func (c *cli) factsCmd() *cobra.Command {
 					return len(r.Relations), r.Next, render.Facts(w, r, first)
 				})
 				if err == nil {
-					c.whyEmpty(ctx, s, n, []named{{schema.KindRelation, req.Type}})
+					c.whyEmpty(ctx, s, n, labels.Of(schema.KindRelation, req.Type))
 				}
 				return err
 			})

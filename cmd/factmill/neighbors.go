@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
@@ -25,10 +26,10 @@ func (c *cli) neighborsCmd() *cobra.Command {
 			return c.with(ctx, cmd, func(ctx context.Context, s *target.Session) error {
 				raw, err := s.Ask(ctx, "query.neighbors", req)
 				if err != nil {
-					return explain(ctx, s, err, []named{{schema.KindEntity, req.Type}})
+					return explain(ctx, s, err, labels.Of(schema.KindEntity, req.Type))
 				}
 				return replyAnd(c, raw, render.Subgraph, func(r api.Subgraph) {
-					c.whyEmpty(ctx, s, len(r.Edges), relationTypes(req.RelationTypes))
+					c.whyEmpty(ctx, s, len(r.Edges), labels.Of(schema.KindRelation, req.RelationTypes...))
 				})
 			})
 		}),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
@@ -15,11 +16,11 @@ import (
 )
 
 // typesOf are the types of ends that are written "Type:name".
-func typesOf(ends []string) []named {
-	var out []named
+func typesOf(ends []string) []labels.Named {
+	var out []labels.Named
 	for _, e := range ends {
 		if label, _, ok := strings.Cut(e, ":"); ok {
-			out = append(out, named{schema.KindEntity, label})
+			out = append(out, labels.Named{Kind: schema.KindEntity, Label: label})
 		}
 	}
 	return out
@@ -49,7 +50,7 @@ An end is an id, "Type:name", or a name that only one type has.`,
 					return explain(ctx, s, err, typesOf(args))
 				}
 				return replyAnd(c, raw, showPath, func(r api.Subgraph) {
-					c.whyEmpty(ctx, s, len(r.Nodes), relationTypes(req.RelationTypes))
+					c.whyEmpty(ctx, s, len(r.Nodes), labels.Of(schema.KindRelation, req.RelationTypes...))
 				})
 			})
 		}),

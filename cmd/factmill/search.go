@@ -7,9 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 	"github.com/factmill/factmill/cmd/factmill/internal/render"
 	"github.com/factmill/factmill/cmd/factmill/internal/target"
 	"github.com/factmill/factmill/pkg/api"
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 func (c *cli) searchCmd() *cobra.Command {
@@ -41,11 +43,11 @@ func (c *cli) searchCmd() *cobra.Command {
 							c.say("not searched by mode %s: %s (%s)", f.Method, f.Message, f.Code)
 						}
 					}
-					labels := relationTypes(req.Filters.RelationTypes)
+					names := labels.Of(schema.KindRelation, req.Filters.RelationTypes...)
 					for _, l := range req.Filters.Labels {
-						labels = append(labels, named{label: l})
+						names = append(names, labels.Named{Label: l})
 					}
-					c.whyEmpty(ctx, s, len(r.Hits), labels)
+					c.whyEmpty(ctx, s, len(r.Hits), names)
 				})
 			})
 		}),

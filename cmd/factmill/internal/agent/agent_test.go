@@ -13,6 +13,7 @@ import (
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/fingerprint"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 // graphOf answers verbs from a table, and keeps what was asked.
@@ -258,4 +259,19 @@ func TestPages(t *testing.T) {
 	r = call(t, k, "explore_relations", fmt.Sprintf(`{"entity":"A","cursor":%q}`, cursor))
 	require.True(t, r.Error)
 	require.Contains(t, r.Text, "cursor is of commit 7, and the graph has changed since (8 now): leave cursor out")
+}
+
+// A type that the schema does not have is said, so that nothing found is not taken for "not so".
+func TestUnknownTypesAreSaid(t *testing.T) {
+	s := schema.Default()
+	g := &graphOf{replies: map[string]func(any) (any, error){
+		"query.search":    func(any) (any, error) { return api.SearchReply{Seq: 3, Hits: []api.Hit{}}, nil },
+		"query.neighbors": func(any) (any, error) { return api.Subgraph{Seq: 3}, nil },
+		"schema.get":      func(any) (any, error) { return api.SchemaReply{Name: s.Name(), Schema: s.Marshal()}, nil },
+	}}
+	k := New(g, Options{})
+	require.Contains(t, call(t, k, "search", `{"query":"a","labels":["Persn"]}`).Text, `Note: the schema has no entity type or relation type "Persn"`)
+	require.Contains(t, call(t, k, "find_entity", `{"query":"a","type":"Persn"}`).Text, `"Persn"`)
+	require.Contains(t, call(t, k, "explore_relations", `{"entity":"A","relation_types":["OWNZ"]}`).Text, `Note: the schema has no relation type "OWNZ", did you mean "OWNS"?`)
+	require.NotContains(t, call(t, k, "search", `{"query":"a","labels":["Person"]}`).Text, "Note:")
 }

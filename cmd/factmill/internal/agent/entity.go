@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
+	"github.com/factmill/factmill/pkg/schema"
 )
 
 const (
@@ -235,6 +237,7 @@ func (k *Kit) exploreTool() Tool {
 		if r.Truncated {
 			p.say("There are more relations than these: raise limit, or narrow with relation_types or direction.")
 		}
+		k.strangers(ctx, p, labels.Of(schema.KindRelation, a.Types...))
 		return p.result("No such relation stands at the entity."), nil
 	}
 	return t
@@ -311,6 +314,7 @@ func (k *Kit) pathTool() Tool {
 		case len(r.Nodes) == 1:
 			none = "Both ends are the same entity."
 		}
+		k.strangers(ctx, p, labels.Of(schema.KindRelation, a.Types...))
 		return p.result(none), nil
 	}
 	return t

@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"strings"
+
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 )
 
 // piece is one record of a result: its text, ends with a line break, and its JSON.
@@ -32,6 +35,16 @@ type page struct {
 func (p *page) add(x piece) { p.all = append(p.all, x) }
 
 func (p *page) say(format string, args ...any) { p.head = append(p.head, fmt.Sprintf(format, args...)) }
+
+// strangers says, of an empty result, which types that the call names the schema does not have. The types of the schema are nobody's text.
+func (k *Kit) strangers(ctx context.Context, p *page, names []labels.Named) {
+	if len(p.all) > 0 {
+		return
+	}
+	for _, why := range labels.Unknown(ctx, k.ask.Ask, names) {
+		p.say("Note: %s", plain(cutAt(why, 300)))
+	}
+}
 
 // limits says in words what the tools are limited to; empty when to nothing. What it names is the operator's.
 func (k *Kit) limits() string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/factmill/factmill/cmd/factmill/internal/labels"
 	"github.com/factmill/factmill/pkg/api"
 	"github.com/factmill/factmill/pkg/graph"
 )
@@ -99,6 +100,7 @@ func (k *Kit) search(ctx context.Context, t Tool, a searchArgs) (Result, error) 
 			p.add(x)
 		}
 	}
+	k.strangers(ctx, p, labels.Of("", a.Labels...))
 	return p.result("Nothing was found. Try other or fewer words, or drop filters."), nil
 }
 
