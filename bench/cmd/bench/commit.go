@@ -11,6 +11,7 @@ import (
 
 	"github.com/factmill/factmill/bench/corpus"
 	"github.com/factmill/factmill/bench/under"
+	"github.com/factmill/factmill/pkg/api"
 )
 
 // commitSeconds is the committer's histogram of what a job's commit takes, to its sync.
@@ -61,13 +62,21 @@ func commitInto(ctx context.Context, r *room, c corpus.Corpus, n int, later corp
 		err = errors.Join(err, errStop)
 	}()
 	r.say("loading %d documents", n)
-	if _, _, err := f.Do(ctx, path(docs)); err != nil {
+	s, _, err := f.Do(ctx, path(docs))
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := linked(ctx, f, s.Job); err != nil {
 		return nil, 0, err
 	}
 	if _, err := f.Stop(); err != nil {
 		return nil, 0, err
 	}
 	if f, err = under.Start(ctx, o); err != nil {
+		return nil, 0, err
+	}
+	// What goes on behind a commit is not what a commit takes.
+	if err := linked(ctx, f, s.Job); err != nil {
 		return nil, 0, err
 	}
 	r.say("%d jobs into %d documents", rounds, n)
@@ -92,8 +101,32 @@ func commitInto(ctx context.Context, r *room, c corpus.Corpus, n int, later corp
 			return nil, 0, fmt.Errorf("job %s took %.0f commits", s.Job, now[1]-was[1])
 		}
 		took = append(took, time.Duration((now[0]-was[0])*float64(time.Second)))
+		if err := linked(ctx, f, s.Job); err != nil {
+			return nil, 0, err
+		}
 		rows += s.Stages.Storage.RowsWritten
 	}
 	slices.Sort(took)
 	return took, rows / rounds, nil
+}
+
+// linked waits until the vectors and links of a committed job are there.
+func linked(ctx context.Context, f *under.Factmill, job string) error {
+	if err := vectorsFollow(ctx, f); err != nil {
+		return err
+	}
+	for {
+		var s api.JobStatus
+		if err := f.Ask(ctx, "jobs.get", api.JobGet{Job: job}, &s); err != nil {
+			return fmt.Errorf("job %s: %w", job, err)
+		}
+		if api.Settled(s) {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
