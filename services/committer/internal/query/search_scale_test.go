@@ -88,7 +88,7 @@ func (d *desk) ask(n int, of func(p *prose) api.Search) []time.Duration {
 func TestSearchAtScale(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("FACTMILL_SCALE"))
 	if err != nil {
-		t.Skip("set FACTMILL_SCALE to a number of chunks")
+		t.Skip("NOT RUN: a measurement; set FACTMILL_SCALE to a number of chunks, such as 200000")
 	}
 	d := newDesk(t)
 	d.load(n, 500)
