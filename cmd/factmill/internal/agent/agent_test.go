@@ -261,6 +261,18 @@ func TestPages(t *testing.T) {
 	require.Contains(t, r.Text, "cursor is of commit 7, and the graph has changed since (8 now): leave cursor out")
 }
 
+// What a hybrid search did without is said.
+func TestFailedMethodsAreSaid(t *testing.T) {
+	g := &graphOf{replies: map[string]func(any) (any, error){"query.search": func(any) (any, error) {
+		return api.SearchReply{Seq: 3, Hits: []api.Hit{}, Failed: []api.FailedMethod{{Method: "vector", Code: "embedder_away", Message: "no server at x"}}}, nil
+	}}}
+	r := call(t, New(g, Options{}), "search", `{"query":"a"}`)
+	require.Contains(t, r.Text, "Searched without mode vector: no server at x.")
+	b, err := json.Marshal(r.Data)
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"failed":[{"method":"vector","code":"embedder_away","message":"no server at x"}]`)
+}
+
 // A type that the schema does not have is said, so that nothing found is not taken for "not so".
 func TestUnknownTypesAreSaid(t *testing.T) {
 	s := schema.Default()

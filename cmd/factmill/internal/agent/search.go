@@ -117,6 +117,12 @@ func (k *Kit) searched(ctx context.Context, p *page, req api.Search, wish string
 		r, err = get[api.SearchReply](ctx, k, "query.search", req)
 	}
 	p.at.Mode = req.Mode
+	if err == nil && len(r.Failed) > 0 {
+		p.data = map[string]any{"failed": r.Failed}
+		for _, f := range r.Failed {
+			p.say("Searched without mode %s: %s.", f.Method, plain(cutAt(strings.TrimRight(f.Message, "."), 300)))
+		}
+	}
 	return r, err
 }
 

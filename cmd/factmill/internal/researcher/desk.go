@@ -61,6 +61,12 @@ func (d *graphDesk) Do(ctx context.Context, a Action, at Evidence) (Found, error
 	if err != nil {
 		return out, err
 	}
+	var partly struct{ Failed []api.FailedMethod }
+	if a.Name == ActSearch && again(r.Data, &partly) == nil {
+		for _, f := range partly.Failed {
+			out.Hindered = fmt.Sprintf("searched without mode %s: %s (%s)", f.Method, llm.Clip(f.Message, maxNote), f.Code)
+		}
+	}
 	out.Seq = seq(r)
 	if code != "" || len(r.Evidence) == 0 {
 		out.Note = llm.Clip(strings.TrimSpace(r.Text), maxNote)
