@@ -288,3 +288,27 @@ func TestWriteAny(t *testing.T) {
 	_, ok := Write(&v, func(w *Writer, v *any) { w.Any(*v) })
 	require.False(t, ok)
 }
+
+// What is larger than maxWritten is left to encoding/json, and the buffer does not grow with it.
+func TestWriteLeavesTheLargest(t *testing.T) {
+	part := strings.Repeat("x", 1<<20)
+	list := make([]string, 80)
+	for i := range list {
+		list[i] = part
+	}
+	write := func(w *Writer, v *[]string) {
+		w.Raw("{")
+		for _, s := range *v {
+			w.Field(`"a":`)
+			w.String(s)
+			require.Less(t, len(w.b), 3*maxWritten)
+		}
+		w.Raw("}")
+	}
+	_, ok := Write(&list, write)
+	require.False(t, ok)
+	few := list[:8]
+	b, ok := Write(&few, write)
+	require.True(t, ok)
+	require.Len(t, b, 8*(1<<20+2+4)+2+7)
+}

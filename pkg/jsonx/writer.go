@@ -28,7 +28,14 @@ func (w *Writer) room(n int) {
 	}
 }
 
+// maxWritten bytes are written here at most: encoding/json, which has buffers to use again, writes what is larger, and what is too large to be sent is
+// not held twice.
+const maxWritten = 32 << 20
+
 func (w *Writer) grow(n int) {
+	if w.n > maxWritten {
+		w.bad, w.n = true, 1 // behind the first brace; the rest goes nowhere
+	}
 	b := slices.Grow(w.b[:w.n], max(n, w.n, 1024))
 	w.b = b[:cap(b)]
 }

@@ -347,7 +347,7 @@ func (t *Txn) ofName(plain id, was *Ruling, divide bool) ([]id, error) {
 	}
 	docs := map[id]bool{}
 	for _, v := range inOrder(all) {
-		it, err := t.scanner()
+		it, err := t.iter(false)
 		if err != nil {
 			return nil, err
 		}
@@ -383,7 +383,7 @@ func (t *Txn) nameOf(plain id, was *Ruling) (ref graph.EntityRef, err error) {
 
 // homonyms are the other entities of a label and key, by id.
 func (t *Txn) homonyms(ref graph.EntityRef) (out []id, err error) {
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return nil, err
 	}

@@ -26,15 +26,7 @@ type bundle struct {
 // pair is a row: its key as Pebble has it, and its value.
 type pair struct{ k, v []byte }
 
-// flight is a batch that is written beside the commit. Look-ups find its rows in memory; scans wait for its end.
-type flight struct {
-	*bundle
-	done chan struct{} // closed behind err
-	err  error
-}
-
-// flushIfFull writes the cache at the next sequence, under a journal, when it has grown to its bound. The writing goes on beside; one batch
-// flies at a time.
+// flushIfFull writes the cache at the next sequence, under a journal, when it has grown to its bound.
 func (t *Txn) flushIfFull(ctx context.Context) error {
 	if t.size+t.post.Size() < t.s.opt.BatchBytes {
 		return nil
@@ -45,41 +37,17 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 	if err := t.emitFolds(); err != nil {
 		return err
 	}
-	if err := t.settle(); err != nil {
-		return err
-	}
 	rows, err := t.gather()
 	if err != nil {
 		return err
 	}
-	if err := t.s.enter(); err != nil { // Close waits for the flight
+	if err := t.s.writeBundle(rows, t.journalKey(t.batches), t.size); err != nil {
 		return err
 	}
-	f := &flight{bundle: rows, done: make(chan struct{})}
-	jk, size := t.journalKey(t.batches), t.size
+	t.counted(rows)
 	t.batches++
-	t.flying = f
-	go func() {
-		defer t.s.exit()
-		defer close(f.done)
-		f.err = t.s.writeBundle(rows, jk, size)
-	}()
 	t.reset()
-	return nil
-}
-
-// settle waits for the batch that flies, if one does, and lets the next look-ups see it.
-func (t *Txn) settle() error {
-	f := t.flying
-	if f == nil {
-		return nil
-	}
-	<-f.done
-	t.flying = nil
-	t.counted(f.bundle)
-	clear(f.rows)
-	t.spare = f.rows
-	return errorsJoin(f.err, t.closeIters())
+	return t.closeIters()
 }
 
 // counted adds what a batch wrote.

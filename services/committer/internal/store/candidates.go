@@ -30,7 +30,7 @@ type pendingItems struct {
 // docRecords reads the candidate records of a document.
 func (t *Txn) docRecords(doc id) (map[string]CandidateRecord, error) {
 	out := map[string]CandidateRecord{}
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return nil, err
 	}

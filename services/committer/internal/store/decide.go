@@ -93,7 +93,7 @@ func (t *Txn) moveRecord(doc id, was, now *CandidateRecord, verb string) error {
 // keyRecords calls fn for each record of a candidate key as this commit sees it, by document id.
 func (t *Txn) keyRecords(k string, fn func(doc id, r CandidateRecord) error) error {
 	docs := map[id]bool{}
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return err
 	}

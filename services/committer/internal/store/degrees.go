@@ -115,7 +115,7 @@ func (t *Txn) degree(d degreeAt, k key) (n int, was bool, err error) {
 		n = r.uint()
 		return n, true, r.err("degree")
 	}
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return 0, false, err
 	}

@@ -65,7 +65,7 @@ type documentEffect struct {
 
 // baseRow is load as of the sequence that this commit follows.
 func (t *Txn) baseRow(k key) ([]byte, bool, error) {
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return nil, false, err
 	}

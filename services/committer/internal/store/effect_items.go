@@ -85,7 +85,7 @@ func (e *documentEffect) records(base bool) (map[string]CandidateRecord, error) 
 	if !base {
 		return e.t.docRecords(e.id)
 	}
-	it, err := e.t.scanner()
+	it, err := e.t.iter(false)
 	if err != nil {
 		return nil, err
 	}

@@ -169,7 +169,7 @@ func (f *PropertyFold) remove(s said) (rescan bool) {
 // rescanProp counts a value's fold anew from its rows on disk and what this batch changes.
 func (t *Txn) rescanProp(k propID, a *propAgg) error {
 	a.fold.Documents, a.fold.BestDocs, a.fold.NewestDocs = 0, 0, 0
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (t *Txn) stored(op ownerProp, known map[string]bool, limit int) (n int, err
 	if e, r := t.ents[op.owner], t.rels[op.owner]; e != nil && e.was == nil || r != nil && r.was == nil {
 		return 0, nil
 	}
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return 0, err
 	}

@@ -219,7 +219,7 @@ func (t *Txn) unlink(v id) error {
 		return nil
 	}
 	others := map[id]bool{}
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return err
 	}

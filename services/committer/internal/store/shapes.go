@@ -254,7 +254,7 @@ func (t *Txn) missesNoMore(v id, name string) error {
 
 // namesOf are the properties of which an entity has values on disk.
 func (t *Txn) namesOf(v id) (out []string, err error) {
-	it, err := t.scanner()
+	it, err := t.iter(false)
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,6 @@ type Txn struct {
 	part     uint32            // number of the next part of a posting list
 	events   [][]byte          // outbox rows without their head
 	cands    map[candBatch]*pendingItems
-	flying   *flight           // a batch that is being written beside; nil: none
-	spare    map[string][]byte // empty, for rows
 
 	matched  map[id]map[id]bool // matches in rows, from either side
 	fed      []byte             // entries of the feed, see feedRows
@@ -124,15 +122,12 @@ func (s *Store) begin(g *graphState) (*Txn, error) {
 	return t, nil
 }
 
-// reset makes an empty write-back cache; the rows of the one before may be flying. Its maps stay as large as they grew: the next batch has
-// as many rows.
+// reset empties the write-back cache. Its maps stay as large as they grew: the next batch has as many rows.
 func (t *Txn) reset() {
-	if t.rows, t.spare = t.spare, nil; t.rows == nil {
-		t.rows = map[string][]byte{}
+	if t.rows == nil {
+		t.rows, t.ents, t.rels = map[string][]byte{}, map[id]*entityAgg{}, map[id]*relationAgg{}
 	}
-	if t.ents == nil {
-		t.ents, t.rels = map[id]*entityAgg{}, map[id]*relationAgg{}
-	}
+	clear(t.rows)
 	clear(t.ents)
 	clear(t.rels)
 	t.size = 0
@@ -163,15 +158,7 @@ func (t *Txn) unlock() {
 	t.s.exit()
 }
 
-// scanner is an iterator that sees the current sequence and everything that this commit flushed.
-func (t *Txn) scanner() (*pebble.Iterator, error) {
-	if err := t.settle(); err != nil {
-		return nil, err
-	}
-	return t.iter(false)
-}
-
-// iter sees the current sequence and what this commit flushed, but for what is flying.
+// iter sees the current sequence and what this commit flushed.
 func (t *Txn) iter(fold bool) (*pebble.Iterator, error) {
 	it := &t.its[0]
 	if fold {
@@ -203,11 +190,6 @@ func (t *Txn) closeIters() (err error) {
 func (t *Txn) load(k key) ([]byte, bool, error) {
 	if v, ok := t.rows[string(k)]; ok {
 		return v, len(v) > 0, nil
-	}
-	if f := t.flying; f != nil {
-		if v, ok := f.rows[string(k)]; ok {
-			return v, len(v) > 0, nil
-		}
 	}
 	it, err := t.iter(foldSpace(k))
 	if err != nil {
@@ -306,9 +288,6 @@ func (t *Txn) finish(ctx context.Context, extra []Op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := t.settle(); err != nil {
-		return err
-	}
 	b := t.s.db.NewBatchWithSize(t.size)
 	defer b.Close()
 	rest, err := t.gather()
@@ -357,7 +336,6 @@ func (t *Txn) Abort() error {
 	if t.ended {
 		return nil
 	}
-	_ = t.settle() // what it wrote, or failed to, is undone
 	err := t.end()
 	if t.batches > 0 {
 		err = errorsJoin(err, t.s.undo(context.Background(), t.g.id, t.current))
@@ -373,7 +351,7 @@ func (t *Txn) Abort() error {
 func (t *Txn) end() error {
 	t.ended = true
 	err := t.closeIters()
-	t.rows, t.spare, t.ents, t.rels, t.props, t.byProp = nil, nil, nil, nil, nil, nil
+	t.rows, t.ents, t.rels, t.props, t.byProp = nil, nil, nil, nil, nil
 	t.post.Reset()
 	for _, no := range t.numbers {
 		t.g.out.release(no)

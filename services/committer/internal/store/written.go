@@ -20,9 +20,6 @@ func (t *Txn) Written() (Written, error) {
 	if err := t.emitFolds(); err != nil {
 		return Written{}, err
 	}
-	if err := t.settle(); err != nil {
-		return Written{}, err
-	}
 	w := Written{Rows: t.written - t.removed, Removed: t.removed, Bytes: t.bytes}
 	add := func(key, value int) {
 		w.Bytes += int64(key + value + rowExtra)
