@@ -41,11 +41,12 @@ func (t *Txn) flushIfFull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.s.writeBundle(rows, t.journalKey(t.batches), t.size); err != nil {
+	jk := t.journalKey(t.batches)
+	t.batches++ // also of a batch whose outcome is unclear: Abort undoes it
+	if err := t.s.writeBundle(rows, jk, t.size); err != nil {
 		return err
 	}
 	t.counted(rows)
-	t.batches++
 	t.reset()
 	return t.closeIters()
 }
